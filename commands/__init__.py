@@ -1,0 +1,1 @@
+"""Intentions and the edge: the command line, every way in and every way out."""

@@ -1,0 +1,1 @@
+"""Readings: pure, deterministic folds of ledger facts to values."""
