@@ -1,0 +1,214 @@
+"""The command ``exp``: which module holds each command, and how errors leave the process.
+
+Nothing here imports a command before it is asked for: the table below carries the one-line help itself, and a test
+holds it equal to what the commands say.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ledger.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+INTERRUPTED = 130
+USAGE = 2
+
+
+class Unexpected(Refusal, name="unexpected", exit_code=10):
+    """Something failed that no rule foresaw: a bug, or a machine in trouble."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(
+            f"{type(error).__name__}: {error}".rstrip(": "),
+            where="an unforeseen place; what was recorded before stays recorded",
+            remedy="run the same command again; with EXP_DEBUG=1 it shows where this happened",
+        )
+
+
+class Leaf(NamedTuple):
+    """A command: the module under ``commands.cli`` that exposes it as ``command``, and its one-line help."""
+
+    module: str
+    summary: str
+
+
+class Branch(NamedTuple):
+    """A group of commands."""
+
+    summary: str
+    entries: Mapping[str, Leaf | Branch]
+
+
+TREE = Branch(
+    "Build, judge and route from agent traces, on an immutable ledger.",
+    {
+        "build": Leaf("build", "Import traces and build a grounded world model."),
+        "check": Leaf("check", "Verify the journal; silent when all is well."),
+        "config": Branch(
+            "Configure providers, budget and judge.",
+            {
+                "budget": Leaf("config_budget", "Read or set the ceiling for one command."),
+                "judge": Branch(
+                    "Set up and calibrate a judge.",
+                    {
+                        "calibrate": Leaf("judge_calibrate", "Compare the judge with labels from a person."),
+                        "setup": Leaf("judge_setup", "Approve a rubric and the model that judges by it."),
+                    },
+                ),
+                "providers": Leaf("config_providers", "Record connections, models and their roles."),
+            },
+        ),
+        "optimize": Branch(
+            "Learn from simulated rollouts.",
+            {"router": Leaf("optimize", "Learn which model to ask for which task.")},
+        ),
+        "provider": Branch(
+            "The embedded provider.",
+            {"serve": Leaf("provider", "Serve the embedded provider on loopback.")},
+        ),
+        "quickstart": Leaf("quickstart", "Take the whole path on a shipped corpus, offline."),
+        "run": Leaf("run", "Serve the routed models on loopback."),
+    },
+)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when that command is asked for."""
+
+    def __init__(self, name: str, branch: Branch) -> None:
+        super().__init__(name=name, help=branch.summary, no_args_is_help=True)
+        self.branch = branch
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in alphabetical order."""
+        del ctx
+        return sorted(self.branch.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, importing its module now; None when there is none."""
+        del ctx
+        entry = self.branch.entries.get(cmd_name)
+        if entry is None:
+            return None
+        if isinstance(entry, Branch):
+            return LazyGroup(cmd_name, entry)
+        command: click.Command = importlib.import_module(f"commands.cli.{entry.module}").command
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, so that showing help imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.branch.entries[name].summary) for name in self.list_commands(ctx)])
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+    """Print the version of the installed distribution and leave."""
+    del param
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version  # noqa: PLC0415 - its import takes as long as click's
+
+    click.echo(f"exp {version('exp-ledger')}")
+    ctx.exit()
+
+
+cli = LazyGroup("exp", TREE)
+cli.params.append(
+    click.Option(
+        ["--version"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_print_version,
+        help="Show the version and exit.",
+    ),
+)
+
+
+def _first_refusal(error: BaseException) -> Refusal | None:
+    """Return the refusal that an exception is or, as task groups raise them, holds."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_first_refusal, error.exceptions)), None)
+    return None
+
+
+def print_refusal(refusal: Refusal, *, as_json: bool) -> None:
+    """Print what happened, where, and what to do: three lines, or one JSON object, on stderr."""
+    from commands.render.plain import one_line, printable  # noqa: PLC0415 - only on the way out with an error
+
+    if as_json:
+        facts = {"name": refusal.name, "what": refusal.what, "where": refusal.where, "remedy": refusal.remedy}
+        click.echo(json.dumps({"error": facts}, ensure_ascii=False), err=True)
+        return
+    click.echo(f"exp: {one_line(refusal.what)}", err=True)
+    if refusal.where:
+        click.echo(f"  in {one_line(refusal.where)}", err=True)
+    for line in printable(refusal.remedy).splitlines():
+        click.echo(f"  {line}", err=True)
+
+
+def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
+    """Print a wrong command line in the form of every other error."""
+    ctx = getattr(error, "ctx", None)
+    path = ctx.command_path if ctx is not None else "exp"
+    what = error.format_message()
+    remedy = f"see `{path} --help`"
+    if as_json:
+        facts = {"name": "usage", "what": what, "where": path, "remedy": remedy}
+        click.echo(json.dumps({"error": facts}, ensure_ascii=False), err=True)
+    else:
+        click.echo(f"exp: {what}\n  in {path}\n  {remedy}", err=True)
+    return USAGE
+
+
+def _drop_output() -> None:
+    """Point stdout nowhere: whoever read it has left, and flushing at exit would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; no traceback leaves unless EXP_DEBUG is set."""
+    as_json = "--json" in arguments
+    try:
+        outcome = cli.main(args=list(arguments), prog_name="exp", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.ClickException as error:
+        return _print_usage_error(error, as_json=as_json)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("exp: interrupted; what was recorded stays recorded", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return 0
+    except Exception as error:
+        refusal = _first_refusal(error)
+        if refusal is None:
+            if os.environ.get("EXP_DEBUG"):
+                raise
+            refusal = Unexpected(error)
+        print_refusal(refusal, as_json=as_json)
+        return refusal.exit_code
+    return outcome if isinstance(outcome, int) and not isinstance(outcome, bool) else 0
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
