@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -12,6 +12,7 @@ from ledger import digests
 KINDS: dict[str, type[Event]] = {}
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of every value that is part of an event's body."""
 

@@ -1,4 +1,4 @@
-"""Asking: one question, one answer, however often it is asked; every physical call is reserved before, settled after."""
+"""Asking: one question, one answer, however often it is asked; each physical call is reserved before, settled after."""
 
 from __future__ import annotations
 
