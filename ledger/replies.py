@@ -46,7 +46,7 @@ def read_vectors(raw: bytes, count: int) -> tuple[list[bytes], str | None, Usage
         if not isinstance(index, int) or not 0 <= index < count or index in vectors:
             raise UnreadableReply("vectors without their places")
         vectors[index] = _vector(item.get("embedding"))
-    return [vectors[index] for index in range(count)], _text(body.get("model")), _usage(body.get("usage"))
+    return [vectors[index] for index in range(count)], _text(body.get("model")), read_usage(body.get("usage"))
 
 
 def served_as_pinned(endpoint: Endpoint, served: str | None) -> bool:
@@ -100,7 +100,8 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _usage(value: object) -> Usage:
+def read_usage(value: object) -> Usage:
+    """Return the counts that a reply or the end of a stream reports."""
     usage = _mapping(value)
     read = _mapping(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
     written = _mapping(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
@@ -145,7 +146,7 @@ def _read_chat(body: dict[str, Any]) -> Reply:
         ),
         finish_reason=_text(choice.get("finish_reason")),
         served_model=_text(body.get("model")),
-        usage=_usage(body.get("usage")),
+        usage=read_usage(body.get("usage")),
         system_fingerprint=_text(body.get("system_fingerprint")),
     )
 
@@ -168,7 +169,7 @@ def _read_responses(body: dict[str, Any]) -> Reply:
         tool_calls=tuple(calls),
         finish_reason=_finish(body, calls=bool(calls)),
         served_model=_text(body.get("model")),
-        usage=_usage(body.get("usage")),
+        usage=read_usage(body.get("usage")),
         system_fingerprint=_text(body.get("system_fingerprint")),
     )
 
