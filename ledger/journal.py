@@ -1,0 +1,317 @@
+"""The journal: immutable events in one file, and the states that are folded from them.
+
+``submit`` and ``record`` add; everything else reads the committed view, which moves on when one of these is asked:
+``state``, ``position``, ``events`` and ``checkpoint`` never see an event before its commit has returned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+import apsw
+
+from ledger import digests, refusals, store
+from ledger.event import Blobs, Event, Family, Step
+from ledger.locks import Held, Sidecar, hold
+from ledger.merkle import Checkpoint, Frontier
+from ledger.recorded import Author, Recorded, authentic, fold
+from ledger.store import NAME, Store
+from ledger.writer import Submission, Writer
+
+__all__ = ["Checkpoint", "Journal", "Recorded"]
+
+LOCK_NAME = "ledger.lock"
+ERASED_KIND = "content-erased@1"
+
+
+class Journal:
+    """One journal, opened for a command: see docs/format.md for the file, docs/tour.md for who uses it how."""
+
+    def __init__(self, path: Path, families: Sequence[Family], author: Author, clock: Callable[[], int]) -> None:
+        self.path = path
+        self.process = ""
+        self._families = tuple(families)
+        self._author = author
+        self._clock = clock
+        self._vfs: str | None = None
+        self._held: Held | None = None
+        self._writer: Writer | None = None
+        self._closed = False
+        self._starting = threading.Lock()
+        self._lock = threading.RLock()  # guards the reading connection and the view
+        self._committed: deque[list[Recorded]] = deque()
+        self._frontier = Frontier()
+        self._readers: dict[str, list[Family]] = {}
+        for family in self._families:
+            for kind in family.kinds:
+                self._readers.setdefault(kind.kind, []).append(family)
+        self._states: dict[str, Any] = {}
+
+    @classmethod
+    def open(  # noqa: PLR0913 - everything that a journal gets from outside, in one place
+        cls,
+        root: Path,
+        families: Sequence[Family],
+        *,
+        actor: str,
+        clock: Callable[[], int],
+        create: bool = False,
+        process: str = "",
+        origin: str | None = None,
+        vfs: str | None = None,
+    ) -> Journal:
+        """Open the journal in the root and fold what the families read.
+
+        ``process`` names this process for others (a random word; the lock is held until ``close``); ``origin`` and
+        ``vfs`` are for tests: a fixed name for a new journal, and a file system that fails.
+        """
+        path = root / NAME
+        journal = cls(path, families, Author(actor), clock)
+        if create and not path.exists():
+            _create(root, path, origin)
+        journal._vfs = vfs
+        journal._store = Store(path, vfs=vfs)
+        try:
+            journal._fold_all()
+            if process:
+                journal.process = process
+                journal._held = hold(root, process)
+        except (apsw.Error, OSError) as error:
+            journal._store.close()
+            raise store.named(path, error) from error
+        except BaseException:
+            journal._store.close()
+            raise
+        return journal
+
+    _store: Store
+
+    def _fold_all(self) -> None:
+        reader = self._store
+        self.origin = reader.origin()
+        self._seq, self._head = reader.last()
+        if reader.count(self._seq) != self._seq:
+            missing = _first_gap(reader, self._seq)
+            raise refusals.JournalDamaged(self.path, missing, f"event {missing} is missing")
+        for family in self._families:
+            self._states[family.name] = family.initial()
+        seqs = reader.seqs(list(self._readers), 0, self._seq)
+        rows = reader.rows(0, self._seq) if 2 * len(seqs) > self._seq else reader.rows_at(seqs)
+        for row in rows:
+            if row[3] in self._readers:
+                fold(self._readers, self._states, authentic(Recorded(row), self.path))
+
+    # Adding.
+
+    def submit(
+        self, *steps: Step, blobs: Blobs | None = None, cause: str | None = None
+    ) -> Future[tuple[Recorded, ...]]:
+        """Record what the steps decide, all or nothing; resolves once it is on the disk.
+
+        A refusal of any step becomes the future's exception. An event whose key is recorded with the same body isn't
+        added again: the recorded one is in the result.
+        """
+        submission = Submission(steps, blobs.contents if blobs else {}, cause, None)
+        self._put(submission)
+        return cast("Future[tuple[Recorded, ...]]", submission.future)
+
+    async def record(self, *steps: Step, blobs: Blobs | None = None, cause: str | None = None) -> tuple[Recorded, ...]:
+        """Await ``submit``; when this returns, the view has folded the events. A cancelled await may still commit."""
+        submission = Submission(steps, blobs.contents if blobs else {}, cause, asyncio.get_running_loop())
+        self._put(submission)
+        recorded = cast("tuple[Recorded, ...]", await submission.future)
+        if self._committed:
+            self._catch_up()
+        return recorded
+
+    def _put(self, submission: Submission) -> None:
+        writer = self._writer
+        if writer is None or self._closed:
+            with self._starting:
+                if self._closed:
+                    raise refusals.JournalClosed(self.path)
+                writer = self._writer
+                if writer is None:
+                    writer = self._writer = Writer(
+                        self.path, self._families, self._author, self._clock, self._committed.append, self._vfs
+                    )
+        writer.put(submission)
+
+    # The committed view.
+
+    def _catch_up(self) -> None:
+        """Fold what this process committed, and what it saw of others, in order of seq."""
+        with self._lock:
+            while self._committed:
+                records = self._committed.popleft()
+                if records and records[0].seq > self._seq + 1:
+                    self._fold_rows(records[0].seq - 1)
+                for record in records:
+                    if record.seq > self._seq:
+                        fold(self._readers, self._states, record)
+                        self._seq, self._head = record.seq, record.head
+
+    def _fold_rows(self, upto: int) -> None:
+        for row in self._store.rows(self._seq, upto):
+            record = authentic(Recorded(row), self.path)
+            if record.seq != self._seq + 1 or digests.chained(self._head, record.id) != record.head:
+                raise refusals.JournalDamaged(self.path, record.seq, f"event {record.seq} doesn't continue the chain")
+            fold(self._readers, self._states, record)
+            self._seq, self._head = record.seq, record.head
+
+    def state(self, family: Family) -> Any:  # noqa: ANN401 - each family knows its own
+        """Return the family's committed state, to be read only, until something else is awaited."""
+        if self._committed:
+            self._catch_up()
+        return self._states[family.name]
+
+    def refresh(self) -> None:
+        """Fold what other processes committed; cheap when there is nothing new."""
+        with self._lock, self._reading():
+            self._catch_up()
+            last, _ = self._store.last()
+            if last > self._seq:
+                self._fold_rows(last)
+
+    def position(self) -> tuple[int, str]:
+        """Return seq and head (``b3:`` form) of the committed view."""
+        self._catch_up()
+        return self._seq, digests.named(self._head)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return origin, size and Merkle root of the committed view."""
+        with self._lock, self._reading():
+            self._catch_up()
+            self._frontier.extend(self._store.ids(self._frontier.size, self._seq))
+            return Checkpoint(self.origin, self._frontier.size, self._frontier.root())
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise store.named(self.path, error) from error
+
+    # Reading.
+
+    def events(self, *kinds: type[Event], stream: str | None = None, after: int = 0) -> Iterator[Recorded]:
+        """Return events in order: of the kinds, or of a stream, or of these kinds in that stream, or all."""
+        with self._lock, self._reading():
+            self._catch_up()
+            upto = self._seq
+            seqs: list[int] | None = None
+            if stream is not None:
+                seqs = self._store.stream_seqs(stream, after, upto)
+            elif kinds:
+                seqs = self._store.seqs([kind.kind for kind in kinds], after, upto)
+        rows = self._store.rows(after, upto) if seqs is None else self._store.rows_at(seqs)
+        wanted = {kind.kind for kind in kinds}
+        while True:
+            with self._lock, self._reading():
+                row = next(rows, None)
+            if row is None:
+                return
+            if not wanted or row[3] in wanted:
+                yield authentic(Recorded(row), self.path)
+
+    def find(self, kind: type[Event], key: str) -> Recorded | None:
+        """Return the newest committed event of this kind and key."""
+        with self._lock, self._reading():
+            row = self._store.by_key(kind.kind, key)
+        return authentic(Recorded(row), self.path) if row else None
+
+    def find_many(self, kind: type[Event], keys: Sequence[str]) -> dict[str, Recorded]:
+        """Return those of the keys that are recorded."""
+        found = ((key, self.find(kind, key)) for key in keys)
+        return {key: record for key, record in found if record is not None}
+
+    def blob(self, digest: str) -> bytes:
+        """Return recorded content, verified; refuses by name what is missing, damaged or erased."""
+        with self._lock, self._reading():
+            row = self._store.blob(digests.raw(digest))
+        content = store.unpack(*row) if row else None
+        if content is not None and digests.content_digest(content) == digest:
+            return content
+        with self._lock, self._reading():
+            seqs = self._store.referring(digest)
+            erased = self._store.by_key(ERASED_KIND, digest)
+        if erased is not None and row is None:
+            raise refusals.ContentErased(digest, erased[0], seqs)
+        raise refusals.ContentUnusable(digest, "missing" if row is None else "damaged", seqs)
+
+    def blobs(self, digests_: Sequence[str]) -> dict[str, bytes]:
+        return {digest: self.blob(digest) for digest in digests_}
+
+    # The end.
+
+    def close(self) -> None:
+        """Record what still waits, move the write-ahead log into the file, and let go of everything."""
+        with self._starting:
+            if self._closed:
+                return
+            self._closed = True
+        if self._writer is not None:
+            self._writer.stop()
+        with self._lock:
+            self._leave()
+        if self._held is not None:
+            self._held.release()
+
+    def _leave(self) -> None:
+        """Close under the lock: the last one out empties the write-ahead log, and nobody opens it meanwhile."""
+        sidecar = Sidecar(self.path.with_name(LOCK_NAME))
+        try:
+            with sidecar.held():
+                if self.path.exists():
+                    with contextlib.suppress(apsw.Error, OSError):
+                        self._store.truncate_wal(even_small=True)
+                with contextlib.suppress(apsw.Error):
+                    self._store.close()
+        finally:
+            sidecar.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _create(root: Path, path: Path, origin: str | None) -> None:
+    """Make the root, private and ignored by git, and an empty journal in it."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ignore = root / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+            ignore.chmod(0o600)
+        sidecar = Sidecar(path.with_name(LOCK_NAME))
+    except OSError as error:
+        raise refusals.JournalUnwritable(root, error.strerror or str(error)) from error
+    try:
+        with sidecar.held():
+            if not path.exists():
+                store.create(path, origin)
+    except (apsw.Error, OSError) as error:
+        raise store.named(path, error) from error
+    finally:
+        sidecar.close()
+
+
+def _first_gap(reader: Store, last: int) -> int:
+    """Return the first position without an event, by halving."""
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if reader.count(middle) == middle else (low, middle)
+    return high

@@ -1,0 +1,132 @@
+"""Recorded events: the envelope that an event is stored in, written once and read lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ledger import canonical, digests, refusals
+from ledger.event import KINDS, Event
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ledger.store import Row
+
+_text = msgspec.json.Encoder().encode
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+
+
+class Envelope(msgspec.Struct):
+    """What is in an event's bytes beside its body."""
+
+    actor: str
+    at: int
+    body: msgspec.Raw
+    cause: str | None
+    key: str | None
+    kind: str
+    stream: str
+    version: int
+
+
+_envelopes = msgspec.json.Decoder(Envelope)
+
+
+class Recorded:
+    """An event with its place. The typed event, and what else is in the bytes, are decoded when asked for."""
+
+    __slots__ = ("_envelope", "_event", "bytes", "head", "id", "key", "kind", "seq", "stream", "version")
+
+    def __init__(self, row: Row, event: Event | None = None) -> None:
+        self.seq, self.id, self.head, self.kind, self.stream, self.version, self.key, self.bytes = row
+        self._event = event
+        self._envelope: Envelope | None = None
+
+    def __repr__(self) -> str:
+        return f"<event {self.seq}: {self.kind} in {self.stream}>"
+
+    def row(self) -> Row:
+        return (self.seq, self.id, self.head, self.kind, self.stream, self.version, self.key, self.bytes)
+
+    @property
+    def event(self) -> Event:
+        """The typed event; UnknownKind when this release has no type for it."""
+        if self._event is None:
+            self._event = decode(self.kind, self.bytes, self.seq)
+        return self._event
+
+    @property
+    def envelope(self) -> Envelope:
+        if self._envelope is None:
+            self._envelope = _envelopes.decode(self.bytes)
+        return self._envelope
+
+    @property
+    def at(self) -> int:
+        """When it was recorded: UTC, microseconds. A fact, never an order."""
+        return self.envelope.at
+
+    @property
+    def actor(self) -> str:
+        return self.envelope.actor
+
+    @property
+    def cause(self) -> str | None:
+        return self.envelope.cause
+
+
+def decode(kind: str, stored: bytes, seq: int) -> Event:
+    """Return the typed event in stored bytes."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        if kind not in KINDS:
+            raise refusals.UnknownKind(kind, seq)
+        shape = msgspec.defstruct("Stored", [("body", KINDS[kind])])
+        decoder = _decoders[kind] = msgspec.json.Decoder(shape)
+    return cast("Event", decoder.decode(stored).body)
+
+
+class Author:
+    """Writes stored bytes for one actor: the members in their sorted order, around bodies that are canonical already."""
+
+    def __init__(self, actor: str) -> None:
+        self._start = b'{"actor":' + _text(actor) + b',"at":'
+        self._kinds: dict[str, bytes] = {}
+
+    def stored(self, event: Event, at: int, cause: str | None, stream: str, version: int) -> bytes:
+        key = event.key
+        middle = self._kinds.get(event.kind)
+        if middle is None:
+            middle = self._kinds[event.kind] = b',"kind":' + _text(event.kind) + b',"stream":'
+        return b'%b%d,"body":%b,"cause":%b,"key":%b%b%b,"version":%d}' % (
+            self._start,
+            at,
+            canonical.encode(event),
+            b"null" if cause is None else _text(cause),
+            b"null" if key is None else _text(key),
+            middle,
+            _text(stream),
+            version,
+        )
+
+
+def same_fact(existing: Recorded, event: Event) -> bool:
+    """Tell whether a recorded event says what this one says, whoever recorded it and when."""
+    return existing.stream == event.stream and bytes(existing.envelope.body) == canonical.encode(event)
+
+
+def authentic(record: Recorded, path: Path) -> Recorded:
+    """Return the record when its bytes are those that its id was made from; JournalDamaged otherwise."""
+    if digests.event_id(record.bytes) != record.id:
+        raise refusals.JournalDamaged(path, record.seq, f"event {record.seq} is not what was recorded")
+    return record
+
+
+def fold(families: Mapping[str, list[Any]], states: dict[str, Any], record: Recorded) -> None:
+    """Evolve the states of the families that read this kind."""
+    for family in families.get(record.kind, ()):
+        if family.name in states:
+            states[family.name] = family.evolve(states[family.name], record.event)
