@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ledger import digests
 from ledger.episode import Tool
 from ledger.errors import Refusal
 from ledger.families.providers import Endpoint
@@ -108,6 +109,27 @@ _asked = msgspec.json.Decoder(Asked)
 _text = msgspec.json.Decoder(str)
 
 
+def restored(body: bytes) -> Question:
+    """Return the question of bytes that are canonical already."""
+    return Question(body=body, digest=digests.content_digest(body))
+
+
+def api_of(question: Question) -> str:
+    """Return the interface of a question: its first member, since members are sorted."""
+    return question.body[8 : question.body.index(b'"', 8)].decode()
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The output limit in a request, under whichever name."""
+
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+
+_limits = msgspec.json.Decoder(Limits)
+
+
 def asked(body: bytes) -> Asked:
     """Read a question's bytes."""
     return _asked.decode(body)
@@ -117,6 +139,15 @@ def wire_body(question: Asked) -> bytes:
     """Return the bytes to send."""
     raw = bytes(question.request)
     return _text.decode(raw).encode() if raw.startswith(b'"') else raw
+
+
+def output_limit(question: Asked) -> int | None:
+    """Return the output limit that is sent; None when there is none, or none that can be read."""
+    try:
+        limits = _limits.decode(wire_body(question))
+    except msgspec.MsgspecError:
+        return None
+    return limits.max_completion_tokens or limits.max_output_tokens or limits.max_tokens
 
 
 def url(question: Asked) -> str:

@@ -1,0 +1,88 @@
+"""Redaction: credentials are taken out before anything is hashed, so that no event, blob or digest depends on one.
+
+Values of configured credentials go wherever they appear, also as JSON writes them. Texts that merely look like keys go
+from imports and error texts; a model's answer keeps them, since changing it would change what is replayed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+REDACTED = "[redacted]"
+# A shorter value can't be told from ordinary words: "none" or "x" is what self-hosted servers are given as a key.
+SHORTEST_SECRET = 8
+
+_SHAPES = re.compile(
+    r"""
+    -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
+    | \bsk-[A-Za-z0-9_-]{16,}                      # OpenAI, Anthropic, DeepSeek, OpenRouter and many more
+    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,} | \bglpat-[A-Za-z0-9_-]{16,}
+    | \bhf_[A-Za-z0-9]{20,} | \bgsk_[A-Za-z0-9]{20,} | \bxox[abeoprs]-[A-Za-z0-9-]{10,}
+    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b | \bAIza[A-Za-z0-9_-]{30,}
+    | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{30,}
+    | \beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}  # JSON web tokens
+    | (?<=[Bb]earer[ ])[A-Za-z0-9._~+/=-]{16,}
+    """,
+    re.VERBOSE,
+)
+# What every shape above holds, to pass over a text without one quickly.
+_HINTS = re.compile(
+    r"PRIVATE KEY|sk-|gh[pousr]_|github_pat_|glpat-|hf_|gsk_|xox|AKIA|ASIA|AIza|npm_|pypi-|eyJ|[Bb]earer "
+)
+
+
+def redact_key_shapes(text: str) -> tuple[str, int]:
+    """Return the text without what looks like a key, and how many there were."""
+    return _SHAPES.subn(REDACTED, text) if _HINTS.search(text) else (text, 0)
+
+
+def redact_values(text: str, secrets: Iterable[str]) -> tuple[str, int]:
+    """Return the text without these credential values, however written, and how many there were."""
+    return Redactor(secrets).text(text)
+
+
+class Redactor:
+    """Takes the values of configured credentials out of texts and bytes."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets if len(secret) >= SHORTEST_SECRET for form in _forms(secret)}
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._bytes = [form.encode() for form in self._forms]
+
+    def text(self, text: str) -> tuple[str, int]:
+        """Return the text without the values, and how many there were."""
+        count = 0
+        for form in self._forms:
+            if form in text:
+                count += text.count(form)
+                text = text.replace(form, REDACTED)
+        return text, count
+
+    def data(self, data: bytes) -> tuple[bytes, int]:
+        """Return the bytes without the values, and how many there were."""
+        count = 0
+        for form in self._bytes:
+            if form in data:
+                count += data.count(form)
+                data = data.replace(form, REDACTED.encode())
+        return data, count
+
+    def error(self, text: str) -> str:
+        """Return an error's text without the values and without anything that looks like a key."""
+        return redact_key_shapes(self.text(text)[0])[0]
+
+
+def _forms(secret: str) -> set[str]:
+    """Return a value as it is, and as JSON and addresses write it."""
+    escaped = json.dumps(secret, ensure_ascii=False)[1:-1]
+    return {
+        secret,
+        escaped,
+        escaped.replace("/", "\\/"),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret)[1:-1].replace("/", "\\/"),
+        quote(secret, safe=""),
+    }
