@@ -100,4 +100,4 @@ def command(  # noqa: PLR0913 - one argument an option
     shown = f"[{host}]" if ":" in host else host
     click.echo(f"Stand-in provider on http://{shown}:{bound.getsockname()[1]}/v1 (any bearer key; no model behind it)")
     knobs = Knobs(serves=dict(serves), turns=turns, ends=ends)
-    server.serve(server.Settings(knobs, latency_ms, wanted, fresh_ids), bound)
+    server.server(server.Settings(knobs, latency_ms, wanted, fresh_ids)).run(sockets=[bound])

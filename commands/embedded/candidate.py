@@ -13,14 +13,12 @@ import msgspec
 
 from commands.embedded import cast, schemas, shell
 from commands.embedded.conversation import Conversation, Offered, abstained
+from commands.embedded.names import PATH, URL, quoted_in
 
 _COMMAND_NAMES = ("command", "cmd", "script", "bash", "shell", "code", "input", "keystrokes")
 _SINGLE_WORD = re.compile(r"\bsingle word[ :]+['\"`]?([\w\-]+)", re.IGNORECASE)
 _WORD = re.compile(r"[a-z]{3,}")
 _NUMBER = re.compile(r"-?\b\d{1,9}\b")
-_URL = re.compile(r"https?://[^\s'\"<>)\]]*[\w/]")
-_PATH = re.compile(r"(?<![\w:/])/[\w.@%+~\-/]*\w")
-_QUOTED = re.compile(r"'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"|`([^`\n]{1,120})`")
 _ERROR = re.compile(r"\b(?:error|not found|no such file|denied|failed|traceback)\b", re.IGNORECASE)
 _SHOWN = 200
 
@@ -129,13 +127,12 @@ def _value(name: str, schema: Any, task: str, command: str, *, is_command: bool)
 
 def _words_for(name: str, task: str) -> str:
     """Return the text in a task that an argument of this name would hold."""
-    kinds = ((("url", "uri", "link"), _URL), (("path", "file", "dir"), _PATH))
+    kinds = ((("url", "uri", "link"), URL), (("path", "file", "dir"), PATH))
     for names, pattern in kinds:
         found = pattern.search(task) if any(part in name for part in names) else None
         if found:
             return found.group()
-    quoted = _QUOTED.search(task)
-    return "".join(quoted.groups(default="")) if quoted else task[:_SHOWN]
+    return next(iter(quoted_in(task)), task[:_SHOWN])
 
 
 def _closing(told: Conversation, *, able: bool) -> str:

@@ -1,7 +1,7 @@
 """Faults on request: ways in which a real service goes wrong, each at chosen requests, so that tests can meet them.
 
-A fault is written ``KIND[:every=N][:first=N][:after=N][:role=ROLE]``: every N-th request it concerns, the first N, those
-after the N-th; without any, all. ROLE is world-model, judge, candidate or embedder. Counting is per fault and in order
+A fault is written ``KIND[:every=N][:first=N][:after=N][:role=ROLE]``: every N-th request, the first N, those after
+the N-th; without any, all. ROLE is world-model, judge, candidate or embedder. Counting is per fault and in order
 of arrival.
 """
 

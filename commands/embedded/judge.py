@@ -6,7 +6,6 @@ back without error, 150 for ending properly. Points are mapped to each axis' ran
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -14,14 +13,10 @@ import msgspec
 
 from commands.embedded.asked import read_object, read_text
 from commands.embedded.conversation import abstained
+from commands.embedded.names import names_in
 
 _COVERED, _OUTCOME, _ENDED = 600, 250, 150
 _QUIET_OUTCOME = 200
-_NAMED = re.compile(
-    r"https?://[^\s'\"<>)\]]*[\w/]|/[\w.@%+~\-/]*\w|'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"|`([^`\n]{1,120})`"
-)
-_WORD = re.compile(r"[A-Za-z][\w\-]{4,}")
-_MOST_NAMES = 40
 _DEFAULT_AXIS = {"name": "task-success", "low": 0, "high": 1}
 _WELL_ENDED = ("recorded", "final", "done")
 
@@ -42,13 +37,6 @@ def reply(asked: str) -> str:
         for axis in axes or [_DEFAULT_AXIS]
     }
     return msgspec.json.encode({"axes": judged}).decode()
-
-
-def names_in(task: str) -> list[str]:
-    """Return what a task names: addresses, paths and quoted text; its longer words when it names nothing."""
-    found = dict.fromkeys("".join(match.groups(default="")) or match.group() for match in _NAMED.finditer(task))
-    names = [name for name in found if name.strip()]
-    return (names or list(dict.fromkeys(word.lower() for word in _WORD.findall(task))))[:_MOST_NAMES]
 
 
 def _points(evidence: dict[str, Any]) -> tuple[int, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -258,11 +260,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        import signal  # noqa: PLC0415 - beside its only use
-
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._end)
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, self._end)
         yield
 
     def _end(self) -> None:
@@ -283,8 +284,8 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def serve(settings: Settings, bound: socket.socket) -> None:
-    """Answer on a bound socket until SIGINT or SIGTERM."""
+def server(settings: Settings) -> uvicorn.Server:
+    """Return a server that answers, once run, until SIGINT or SIGTERM or until its ``should_exit`` is set."""
     config = uvicorn.Config(
         App(settings),
         log_level="critical",
@@ -299,4 +300,4 @@ def serve(settings: Settings, bound: socket.socket) -> None:
         timeout_keep_alive=75,
         backlog=2048,
     )
-    _Server(config).run(sockets=[bound])
+    return _Server(config)

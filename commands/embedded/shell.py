@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-_URL = re.compile(r"https?://[^\s'\"<>)\]]*[\w/]")
-_PATH = re.compile(r"(?<![\w:/])/[\w.@%+~\-/]*\w/?")
-_QUOTED = re.compile(r"'([^'\n]{1,80})'|\"([^\"\n]{1,80})\"|`([^`\n]{1,120})`")
+from commands.embedded.names import PATH, URL, quoted_in
+
 _FILE = re.compile(r"(?<![\w/.])[\w\-]+\.(?:txt|json|csv|log|md|py|sh|xml|html|yaml|yml|tar\.gz|tar|gz|c)\b")
 _RUNNABLE = re.compile(
     r"^(?:awk|cat|cp|curl|cut|date|du|echo|find|git|grep|head|jq|ls|make|mkdir|python3?|sed|seq|sort|tr|wc)\b "
@@ -32,10 +31,10 @@ _FILTERS = (
 
 def steps(task: str, topic: str) -> list[str]:
     """Return one to three commands that attempt a task."""
-    urls = list(dict.fromkeys(_URL.findall(task)))
-    rest = _URL.sub(" ", task)
-    paths = list(dict.fromkeys(_PATH.findall(rest))) or list(dict.fromkeys(_FILE.findall(rest)))
-    quoted = ["".join(groups) for groups in _QUOTED.findall(task)]
+    urls = list(dict.fromkeys(URL.findall(task)))
+    rest = URL.sub(" ", task)
+    paths = list(dict.fromkeys(PATH.findall(rest))) or list(dict.fromkeys(_FILE.findall(rest)))
+    quoted = quoted_in(task)
     given = [text for text in quoted if _RUNNABLE.match(text)]
     if given:
         return given[:3]

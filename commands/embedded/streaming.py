@@ -9,6 +9,7 @@ import msgspec
 
 _PIECE = 24
 DONE = b"data: [DONE]\n\n"
+_UNGROWN: dict[str, dict[str, Any]] = {"message": {"content": []}, "function_call": {"arguments": ""}}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -74,7 +75,7 @@ def _events(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _item_events(at: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     kind = item["type"]
     growing = {"status": "in_progress"} if "status" in item else {}
-    empty: dict[str, Any] = {"message": {"content": []}, "function_call": {"arguments": ""}}.get(kind, {})
+    empty = _UNGROWN.get(kind, {})
     yield "response.output_item.added", {"output_index": at, "item": {**item, **growing, **empty}}
     place = {"item_id": item["id"], "output_index": at}
     if kind == "message":

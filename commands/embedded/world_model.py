@@ -12,8 +12,8 @@ from commands.embedded.asked import read_object, read_text
 ABSTENTION = "[no recorded example is similar enough to this action; what it would do is unknown]"
 UNREADABLE = "[no recorded example could be read from the request]"
 
-# Of a thousand: how much of an action and an example must be the same before the example says anything.
-FLOOR = 220
+# Of a thousand: how much of an action, and of task and action together, must be the same for an example to count.
+ACTION_FLOOR, FLOOR = 180, 220
 _TASK_WEIGHT, _ACTION_WEIGHT = 35, 65
 _MOST_EXAMPLES = 16
 _MOST_CHARACTERS = 600
@@ -47,14 +47,18 @@ def reply(asked: str, turns: int | None = None, *, never_done: bool = False) -> 
 def _nearest(task: str, tool: str, arguments: str, examples: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, int]:
     """Return the most similar example and its similarity in thousandths; of equals the first."""
     best, most = None, -1
-    of_task, of_action = _trigrams(task), _trigrams(arguments)
+    of_task, of_action = _trigrams(task), _trigrams(_values(arguments))
     for example in examples[:_MOST_EXAMPLES]:
         if tool and read_text(example.get("tool")) not in {tool, ""}:
             continue
-        near = _TASK_WEIGHT * _alike(of_task, _trigrams(read_text(example.get("task"))))
-        near += _ACTION_WEIGHT * _alike(of_action, _trigrams(read_text(example.get("arguments"))))
-        if near // 100 > most:
-            best, most = example, near // 100
+        of_actions = _alike(of_action, _trigrams(_values(example.get("arguments"))))
+        if of_actions < ACTION_FLOOR:
+            continue
+        near = (
+            _TASK_WEIGHT * _alike(of_task, _trigrams(read_text(example.get("task")))) + _ACTION_WEIGHT * of_actions
+        ) // 100
+        if near > most:
+            best, most = example, near
     return best, most
 
 
@@ -63,6 +67,12 @@ def _finishes(task: str, turns: list[dict[str, Any]]) -> bool:
     named = set(_NAMED.findall(task))
     written = " ".join(read_text(turn.get("arguments")) for turn in turns)
     return bool(named) and all(name in written for name in named)
+
+
+def _values(arguments: Any) -> str:  # noqa: ANN401 - whatever the request holds
+    """Return the values of a call's arguments without the names, which all calls of a function share."""
+    given = read_object(arguments) if isinstance(arguments, str) else arguments
+    return " ".join(map(read_text, given.values())) if isinstance(given, dict) else read_text(arguments)
 
 
 def _trigrams(text: str) -> set[str]:
