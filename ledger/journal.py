@@ -14,22 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import apsw
 
 from ledger import digests, refusals, store
+from ledger.drafts import Submission
 from ledger.event import Blobs, Event, Family, Step
 from ledger.locks import Held, Sidecar, hold
 from ledger.merkle import Checkpoint, Frontier
-from ledger.recorded import Author, Recorded, authentic, fold
-from ledger.store import NAME, Store
-from ledger.writer import Submission, Writer
+from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of
+from ledger.store import LOCK_NAME, NAME, Store
+from ledger.writer import Writer
 
 __all__ = ["Checkpoint", "Journal", "Recorded"]
-
-LOCK_NAME = "ledger.lock"
-ERASED_KIND = "content-erased@1"
 
 
 class Journal:
@@ -49,10 +47,7 @@ class Journal:
         self._lock = threading.RLock()  # guards the reading connection and the view
         self._committed: deque[list[Recorded]] = deque()
         self._frontier = Frontier()
-        self._readers: dict[str, list[Family]] = {}
-        for family in self._families:
-            for kind in family.kinds:
-                self._readers.setdefault(kind.kind, []).append(family)
+        self._readers = readers_of(families)
         self._states: dict[str, Any] = {}
 
     @classmethod
@@ -127,7 +122,7 @@ class Journal:
         """Await ``submit``; when this returns, the view has folded the events. A cancelled await may still commit."""
         submission = Submission(steps, blobs.contents if blobs else {}, cause, asyncio.get_running_loop())
         self._put(submission)
-        recorded = cast("tuple[Recorded, ...]", await submission.future)
+        recorded = await cast("asyncio.Future[tuple[Recorded, ...]]", submission.future)
         if self._committed:
             self._catch_up()
         return recorded
@@ -141,8 +136,14 @@ class Journal:
                 writer = self._writer
                 if writer is None:
                     writer = self._writer = Writer(
-                        self.path, self._families, self._author, self._clock, self._committed.append, self._vfs
+                        self.path,
+                        lambda: Store(self.path, vfs=self._vfs),
+                        self._families,
+                        self._author,
+                        self._clock,
+                        self._committed.append,
                     )
+                    writer.start()
         writer.put(submission)
 
     # The committed view.
@@ -161,9 +162,8 @@ class Journal:
 
     def _fold_rows(self, upto: int) -> None:
         for row in self._store.rows(self._seq, upto):
-            record = authentic(Recorded(row), self.path)
-            if record.seq != self._seq + 1 or digests.chained(self._head, record.id) != record.head:
-                raise refusals.JournalDamaged(self.path, record.seq, f"event {record.seq} doesn't continue the chain")
+            record = Recorded(row)
+            follows(self._seq, self._head, record, self.path)
             fold(self._readers, self._states, record)
             self._seq, self._head = record.seq, record.head
 
@@ -278,7 +278,7 @@ class Journal:
         finally:
             sidecar.close()
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

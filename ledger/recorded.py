@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ledger import canonical, digests, refusals
-from ledger.event import KINDS, Event
+from ledger.event import KINDS, Event, Family
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ledger.store import Row
 
+ERASED_KIND = "content-erased@1"
+references = re.compile(rb'"blob":"(b3:[0-9a-f]{64})"').findall  # in stored bytes: text can't hold these quotes
 _text = msgspec.json.Encoder().encode
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
-class Envelope(msgspec.Struct):
+class Envelope(msgspec.Struct, forbid_unknown_fields=True):
     """What is in an event's bytes beside its body."""
 
     actor: str
@@ -90,7 +93,7 @@ def decode(kind: str, stored: bytes, seq: int) -> Event:
 
 
 class Author:
-    """Writes stored bytes for one actor: the members in their sorted order, around bodies that are canonical already."""
+    """Writes stored bytes for one actor: the members in sorted order, around bodies that are canonical already."""
 
     def __init__(self, actor: str) -> None:
         self._start = b'{"actor":' + _text(actor) + b',"at":'
@@ -125,8 +128,24 @@ def authentic(record: Recorded, path: Path) -> Recorded:
     return record
 
 
-def fold(families: Mapping[str, list[Any]], states: dict[str, Any], record: Recorded) -> None:
-    """Evolve the states of the families that read this kind."""
-    for family in families.get(record.kind, ()):
+def follows(seq: int, head: bytes, record: Recorded, path: Path) -> None:
+    """Refuse a record that isn't authentic, or doesn't come right after the position and head that are given."""
+    authentic(record, path)
+    if record.seq != seq + 1 or digests.chained(head, record.id) != record.head:
+        raise refusals.JournalDamaged(path, record.seq, f"event {record.seq} doesn't follow event {seq}")
+
+
+def readers_of(families: Sequence[Family]) -> dict[str, list[Family]]:
+    """Return, by kind, the families that fold it."""
+    readers: dict[str, list[Family]] = {}
+    for family in families:
+        for kind in family.kinds:
+            readers.setdefault(kind.kind, []).append(family)
+    return readers
+
+
+def fold(readers: Mapping[str, list[Family]], states: dict[str, Any], record: Recorded) -> None:
+    """Evolve those states that are there and read this kind."""
+    for family in readers.get(record.kind, ()):
         if family.name in states:
             states[family.name] = family.evolve(states[family.name], record.event)

@@ -10,11 +10,12 @@ from ledger.errors import Refusal
 SHOWN = 20
 
 
-def _sequence(seqs: Sequence[int]) -> str:
+def sequence(seqs: Sequence[int]) -> str:
     """Return ``event 7`` or ``events 7, 9, 12``; a long list is cut and counted."""
     if not seqs:
         return "no event"
-    shown = ", ".join(map(str, seqs[:SHOWN])) + (f" and {len(seqs) - SHOWN} more" if len(seqs) > SHOWN else "")
+    rest = len(seqs) - SHOWN
+    shown = ", ".join(map(str, seqs[:SHOWN])) + (f" and {rest} more" if rest > 0 else "")
     return f"event{'s' if len(seqs) > 1 else ''} {shown}"
 
 
@@ -84,6 +85,13 @@ class StorageFailed(Refusal, name="storage-failed", exit_code=35):
         )
 
 
+class ContentNotGiven(LookupError):
+    """An event names content that neither travels with it nor is recorded: a mistake in the program."""
+
+    def __init__(self, kind: str, digest: str) -> None:
+        super().__init__(f"{kind} names the content {digest}, which was not given with it and is not recorded")
+
+
 class KeyConflict(Refusal, name="key-conflict", exit_code=36):
     """The key is recorded already, with other facts."""
 
@@ -111,7 +119,7 @@ class ContentUnusable(Refusal, name="content-unusable", exit_code=38):
 
     def __init__(self, digest: str, how: str, seqs: Sequence[int]) -> None:
         super().__init__(
-            f"the content {digest} is {how}; it belongs to {_sequence(seqs)}",
+            f"the content {digest} is {how}; it belongs to {sequence(seqs)}",
             where="ledger.db, blobs",
             remedy="restore the root from a copy; `exp check --full` lists everything that is damaged",
         )
@@ -137,7 +145,7 @@ class ContentErased(Refusal, name="content-erased", exit_code=60):
     def __init__(self, digest: str, erased_by: int, seqs: Sequence[int]) -> None:
         super().__init__(
             f"not reproducible: erased. The content {digest} was erased by event {erased_by};"
-            f" it belonged to {_sequence(seqs)}",
+            f" it belonged to {sequence(seqs)}",
             where="ledger.db, blobs",
             remedy="nothing brings it back; the chain still proves what its digest was",
         )

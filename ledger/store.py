@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ledger.errors import Refusal
 
 NAME = "ledger.db"
+LOCK_NAME = "ledger.lock"  # the sidecar under which it is written
+DISK_ERRORS = (apsw.Error, OSError)
 APPLICATION_ID = 0x45585031  # "EXP1"
 FORMAT = 1
 PAGE_BYTES = 16_384
@@ -44,7 +46,6 @@ CREATE TABLE events (
     key     TEXT,
     bytes   BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX events_by_id ON events (id, origin);
 CREATE UNIQUE INDEX events_by_stream ON events (stream, version, origin);
 CREATE UNIQUE INDEX events_by_key ON events (key, kind, origin) WHERE key IS NOT NULL;
 CREATE INDEX events_by_kind ON events (kind, origin);
@@ -153,6 +154,8 @@ class Store:
         except (apsw.Error, OSError) as error:
             raise named(path, error) from error
         self.path = path
+        self._name = str(path)
+        self._log = f"{path}-wal"
         try:
             self._prepare()
         except apsw.Error as error:
@@ -178,7 +181,7 @@ class Store:
             "foreign_keys = ON",
         ):
             _pragma(self._connection, setting)
-        self._inode = _inode(self.path)
+        self._inode = _inode(self._name)
 
     # What may be asked at any time.
 
@@ -237,7 +240,7 @@ class Store:
         return cast("int", self._connection.execute(query, (stream, OWN)).get or 0)
 
     def ids(self, after: int, upto: int) -> Iterator[bytes]:
-        query = f"SELECT seq, id FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"
+        query = f"SELECT seq, id FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608
         while chunk := self._connection.execute(query, (after, upto)).fetchall():
             yield from (cast("bytes", row[1]) for row in chunk)
             after = cast("int", chunk[-1][0])
@@ -254,6 +257,9 @@ class Store:
             yield cast("tuple[int, Any, Any, Any, Any]", row)
             last = cast("int", row[0])
 
+    def holds(self, digest: bytes) -> bool:
+        return self._connection.execute("SELECT 1 FROM blobs WHERE digest = ?", (digest,)).get is not None
+
     def blob_digests(self) -> set[bytes]:
         return {cast("bytes", row[0]) for row in self._connection.execute("SELECT digest FROM blobs")}
 
@@ -262,10 +268,57 @@ class Store:
         query = "SELECT seq FROM events WHERE instr(bytes, CAST(? AS BLOB)) > 0 ORDER BY seq"
         return [cast("int", row[0]) for row in self._connection.execute(query, (f'"blob":"{digest}"',))]
 
+    # What the verifier asks.
+
+    def rows_to_check(self, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
+        """Return events with their origin as the ninth column, whatever the columns' types."""
+        query = f"SELECT {COLUMNS}, origin FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608
+        while chunk := self._connection.execute(query, (after, upto)).fetchall():
+            yield from chunk
+            after = cast("int", chunk[-1][0])
+
+    def origins(self) -> set[int]:
+        return {cast("int", row[0]) for row in self._connection.execute("SELECT origin FROM origins")}
+
+    def version_before(self, origin: int, stream: str, upto: int) -> int:
+        """Return the version that a stream had reached at a position."""
+        query = "SELECT max(version) FROM events WHERE origin = ? AND stream = ? AND seq <= ?"
+        return cast("int", self._connection.execute(query, (origin, stream, upto)).get or 0)
+
+    def repeated(self) -> Iterator[tuple[str, list[int]]]:
+        """Return what must be unique and isn't, reading the table and not the indexes that should have seen to it."""
+        for what, columns in (
+            ("id", "id, origin"),
+            ("version", "stream, version, origin"),
+            ("key", "key, kind, origin"),
+        ):
+            query = (
+                f"SELECT group_concat(seq) FROM events NOT INDEXED WHERE {columns.split(',')[0]} IS NOT NULL"  # noqa: S608
+                f" GROUP BY {columns} HAVING count(*) > 1"
+            )
+            for row in self._connection.execute(query):
+                yield what, sorted(map(int, str(row[0]).split(",")))
+
+    def schema_differences(self) -> list[str]:
+        """Return the names of tables, indexes and triggers that aren't as this format declares them."""
+        query = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+        found = {cast("str", name): cast("str", sql) for name, sql in self._connection.execute(query)}
+        model = apsw.Connection(":memory:")
+        try:
+            model.execute(SCHEMA)
+            declared = {cast("str", name): cast("str", sql) for name, sql in model.execute(query)}
+        finally:
+            model.close()
+        return sorted(name for name in found.keys() | declared.keys() if found.get(name) != declared.get(name))
+
+    def integrity(self) -> list[str]:
+        rows = self._connection.execute("PRAGMA integrity_check").fetchall()
+        return [str(row[0]) for row in rows if row[0] != "ok"]
+
     # The writer's transaction.
 
     def begin(self) -> None:
-        if _inode(self.path) != self._inode:
+        if _inode(self._name) != self._inode:
             raise refusals.JournalReplaced(self.path)
         self._connection.execute("BEGIN IMMEDIATE")
 
@@ -299,8 +352,7 @@ class Store:
 
         A reader in the middle of something keeps the log as it is; the next commit tries again.
         """
-        log = Path(f"{self.path}-wal")
-        if not even_small and (not log.exists() or log.stat().st_size < WAL_LIMIT_BYTES):
+        if not even_small and self._wal_bytes() < WAL_LIMIT_BYTES:
             return
         self._connection.set_busy_timeout(0)
         try:
@@ -309,6 +361,12 @@ class Store:
             pass
         finally:
             self._connection.set_busy_timeout(BUSY_MS)
+
+    def _wal_bytes(self) -> int:
+        try:
+            return os.stat(self._log).st_size  # noqa: PTH116 - asked after every commit, and a Path costs three times that
+        except FileNotFoundError:
+            return 0
 
     def close(self) -> None:
         self._connection.close()
@@ -321,7 +379,7 @@ def _look_at(path: Path) -> None:
     except FileNotFoundError:
         raise refusals.JournalWanted(path) from None
     except (NotADirectoryError, PermissionError) as error:
-        raise refusals.JournalUnwritable(path, error.strerror) from error
+        raise refusals.JournalUnwritable(path, error.strerror or str(error)) from error
     if path.is_dir():
         raise refusals.NotAJournal(path, "a directory")
     if there.st_size == 0:
@@ -330,9 +388,9 @@ def _look_at(path: Path) -> None:
         raise refusals.JournalUnwritable(path, "Permission denied")
 
 
-def _inode(path: Path) -> tuple[int, int]:
+def _inode(path: str) -> tuple[int, int]:
     try:
-        there = path.stat()
+        there = os.stat(path)  # noqa: PTH116 - asked before every commit
     except FileNotFoundError:
         return (0, 0)
     return (there.st_dev, there.st_ino)

@@ -1,0 +1,33 @@
+"""``exp check``: tell whether the journal is what was recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from commands.cli.options import json_option, root_option
+from commands.render.plain import one_line
+
+
+@click.command(help="Verify the journal; silent when all is well.")
+@root_option
+@click.option("--full", is_flag=True, help="Read all recorded content too, and let SQLite check its own structures.")
+@click.option(
+    "--from", "after", type=click.IntRange(min=0), default=0, help="Trust events up to this one; check those after it."
+)
+@json_option
+def command(root: Path, after: int, *, full: bool, as_json: bool) -> int:
+    """Print every finding, each with its place and remedy; exit 1 when there is one."""
+    from ledger.store import NAME  # noqa: PLC0415 - SQLite is loaded by the commands that need it
+    from ledger.verify import verify  # noqa: PLC0415 - as above
+
+    findings = verify(root / NAME, full=full, after=after)
+    if as_json:
+        rows = [finding._asdict() for finding in findings]
+        click.echo(json.dumps({"well": not findings, "findings": rows}, ensure_ascii=False, indent=2))
+    else:
+        for finding in findings:
+            click.echo(f"{one_line(finding.meaning)}\n  in {one_line(finding.place)}\n  {one_line(finding.remedy)}")
+    return 1 if findings else 0
