@@ -227,6 +227,15 @@ def evolve(state: Providers, event: Event) -> Providers:
 def decide(command: ConfigureProviders, state: Providers, found: Found) -> tuple[Event, ...]:
     """Return what is new; refuse when that contradicts what is recorded, or leaves the whole incomplete."""
     del found
+    if missing := gaps(merged(command, state)):
+        raise ConfigurationGaps(missing)
+    if not command.replace and (differences := _differences(command, state)):
+        raise ConfigurationDiffers(differences)
+    return changes(command, state)
+
+
+def changes(command: ConfigureProviders, state: Providers) -> tuple[Event, ...]:
+    """Return what a command would change."""
     events: list[Event] = [
         ConnectionConfigured(connection=connection)
         for connection in command.connections
@@ -238,29 +247,35 @@ def decide(command: ConfigureProviders, state: Providers, found: Found) -> tuple
         for role in ROLES
         if role in command.roles and state.roles.get(role) != command.roles[role]
     ]
-    after = Providers(dict(state.connections), dict(state.models), dict(state.roles))
-    for change in events:
-        evolve(after, change)
-    if missing := gaps(after):
-        raise ConfigurationGaps(missing)
-    if not command.replace and (differences := _differences(command, state)):
-        raise ConfigurationDiffers(differences)
     return tuple(events)
 
 
-def gaps(state: Providers) -> tuple[str, ...]:
-    """Return everything that is missing or doesn't fit, each with the flag that would repair it."""
+def merged(command: ConfigureProviders, state: Providers) -> Providers:
+    """Return the configuration as a command would leave it."""
+    after = Providers(dict(state.connections), dict(state.models), dict(state.roles))
+    for change in changes(command, state):
+        evolve(after, change)
+    return after
+
+
+def gaps(state: Providers, unread: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Return everything that is missing or doesn't fit, each with the flag that would repair it.
+
+    ``unread`` names entries that were given and couldn't be read: what refers to them lacks nothing else.
+    """
     found = [
         f"model {model.alias} names connection {model.connection!r}, which isn't configured: "
         f'--connection-json \'{{"name":"{model.connection}","provider":...}}\''
         for model in state.models.values()
-        if model.connection not in state.connections
+        if model.connection not in state.connections and model.connection not in unread
     ]
     for role in ROLES:
         flag = f"--{role.replace('_', '-')}"
         alias = state.roles.get(role)
         if alias is None:
             found.append(f"no {role.replace('_', ' ')}: {flag} ALIAS")
+        elif alias in unread:
+            continue
         elif alias not in state.models:
             found.append(f'{flag} {alias} names no model: --model-json \'{{"alias":"{alias}",...}}\'')
         else:
