@@ -1,0 +1,66 @@
+"""exp run: serve the routed models on loopback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from commands.cli.options import json_option, non_interactive_option, root_option
+from commands.render.result import Result
+
+PORT = 8000
+
+
+@click.command(short_help="Serve the routed models on loopback.")
+@click.argument("project", required=False)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free port.")
+@click.option("--ghost", is_flag=True, help="Record spend but no content; refuses Idempotency-Key.")
+@click.option(
+    "--graceful-timeout",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Seconds that requests in flight may take after a SIGTERM.",
+)
+@click.option(
+    "--upstream-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds that a provider may be silent.",
+)
+@root_option
+@json_option
+@non_interactive_option
+def command(  # noqa: PLR0913 - one argument an option
+    project: str | None,
+    port: int,
+    graceful_timeout: float,
+    upstream_timeout: float,
+    root: Path,
+    *,
+    ghost: bool,
+    as_json: bool,
+    non_interactive: bool,
+) -> None:
+    """Serve PROJECT's routed model, and every configured model under its alias, on 127.0.0.1.
+
+    The API is OpenAI's: GET /v1/models and POST /v1/chat/completions, plain and streamed. Every request needs the key
+    in the printed file as a bearer token, and is recorded before it is answered. There is no ceiling on spend here. It
+    stops on SIGTERM or SIGINT, after what is in flight.
+    """
+    from commands.gateway.server import Said, Settings, serve  # noqa: PLC0415 - the server is loaded to serve
+
+    del non_interactive  # nothing is ever asked for here
+    result = Result(as_json)
+
+    def listening(url: str) -> None:
+        if as_json:
+            result.line("url", url)
+        else:
+            result.text(f"Uvicorn running on {url}")
+        result.finish()
+
+    settings = Settings(root, project, port, ghost, graceful_timeout, upstream_timeout)
+    serve(settings, Said(lambda path: result.line("Gateway key file", str(path)), listening))

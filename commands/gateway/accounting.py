@@ -1,0 +1,40 @@
+"""Accounting: what a request may cost at most, and what its answer did cost."""
+
+from __future__ import annotations
+
+import msgspec
+
+from commands.gateway.requests import ChatRequest
+from ledger.estimates import actual_cost, worst_case
+from ledger.families.providers import Endpoint
+from ledger.families.serving import Counted
+from ledger.money import NanoUSD
+from ledger.prompt import Usage
+from ledger.replies import read_usage
+
+
+def reservation(endpoint: Endpoint, request: ChatRequest, sent: bytes) -> NanoUSD | None:
+    """Return the most that a request may cost: a byte counts as a token. None when a price or a limit is unknown."""
+    able = endpoint.capabilities
+    limit = request.output_limit or able.maximum_output_tokens or able.context_window_tokens
+    if limit is None:
+        if able.output_price != 0:
+            return None
+        limit = 0
+    return worst_case(endpoint, len(sent), limit * (request.chat.n or 1))
+
+
+def counted(usage: bytes | None) -> Usage:
+    """Return the counts in a reply's usage, as its bytes."""
+    if usage is None:
+        return Usage()
+    try:
+        return read_usage(msgspec.json.decode(usage))
+    except (ValueError, RecursionError):
+        return Usage()
+
+
+def settled(endpoint: Endpoint, usage: bytes | None) -> tuple[Counted, NanoUSD | None]:
+    """Return the counts to record and what they cost; None when that can't be known."""
+    counts = counted(usage)
+    return Counted.of(counts), actual_cost(endpoint.capabilities, counts)

@@ -1,0 +1,83 @@
+"""Answers: a provider's whole reply, checked and written as clients get it: compact JSON with the id first."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated
+
+import msgspec
+
+from commands.gateway import responses, upstream
+from commands.gateway.frames import BrokenStream
+from ledger.redaction import Redactor
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Choice(msgspec.Struct):
+    """A choice; its message is passed on unread."""
+
+    message: dict[str, msgspec.Raw]
+
+
+class Completion(msgspec.Struct):
+    """What makes a body an answer."""
+
+    choices: Annotated[list[Choice], msgspec.Meta(min_length=1)]
+    id: str | None = None
+    model: str | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Answer(msgspec.Struct):
+    """The bytes for the client, and what the gateway read in them."""
+
+    body: bytes
+    model: str | None
+    usage: bytes
+
+
+_completion = msgspec.json.Decoder(Completion)
+_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_answer(api: str, raw: bytes, fallback_id: str) -> Answer:
+    """Return the answer in a provider's bytes; an UpstreamProblem when they hold none."""
+    try:
+        if api == "responses":
+            raw = responses.chat_completion(raw)
+        return _written(raw, fallback_id)
+    except (ValueError, RecursionError) as error:
+        repaired = _without_lone_surrogates(raw)
+        if repaired is not None and repaired != raw and b'"error"' not in raw[:64]:
+            return read_answer(api, repaired, fallback_id)
+        raise _no_answer(raw) from error
+
+
+def _written(raw: bytes, fallback_id: str) -> Answer:
+    completion = _completion.decode(raw)
+    body = msgspec.json.format(raw, indent=-1)
+    if completion.id is None or not body.startswith(b'{"id":"'):
+        rest = {name: value for name, value in _parts.decode(body).items() if name != "id"}
+        body = msgspec.json.encode({"id": completion.id or fallback_id, **rest})
+    return Answer(body, completion.model, bytes(completion.usage))
+
+
+def _without_lone_surrogates(raw: bytes) -> bytes | None:
+    """Return the same JSON with U+FFFD for halves of characters, which strict readers refuse; None if it isn't JSON."""
+    if b"\\u" not in raw:
+        return None
+    try:
+        text = json.dumps(json.loads(raw), ensure_ascii=False, allow_nan=False)
+        return _SURROGATES.sub("\ufffd", text).encode()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_answer(raw: bytes) -> upstream.UpstreamProblem:
+    """Tell a provider's own error, sent with status 200, from bytes that say nothing."""
+    facts = upstream.error_facts(raw)
+    if facts.message:
+        return upstream.broken(BrokenStream("upstream_error", "the provider reported an error", raw), Redactor())
+    return upstream.unreadable("the provider's answer is not a chat completion")

@@ -1,0 +1,140 @@
+"""App: what the gateway serves, as a bare ASGI application.
+
+A key is required everywhere, before anything is read; then the route; then the body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import sys
+
+import msgspec
+
+from commands.gateway import problems
+from commands.gateway.calls import Call, Desk
+from commands.gateway.exchange import JSON, Ceased, Exchange, Receive, Scope, Send
+from commands.gateway.idempotency import Repeats, check_key
+from commands.gateway.keys import digest_of
+from commands.gateway.requests import check_content, read_chat
+from ledger.errors import Refusal
+from ledger.families import serving
+
+LARGEST_BODY = 32 * 1024 * 1024
+_MODELS = "/v1/models"
+_BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
+
+
+class App:
+    """The ASGI application."""
+
+    def __init__(self, desk: Desk, repeats: Repeats, key_digest: str, *, largest_body: int = LARGEST_BODY) -> None:
+        self.desk = desk
+        self.repeats = repeats
+        self.stopping = False
+        self._key_digest = key_digest
+        self._largest_body = largest_body
+        self._going_on: set[Exchange] = set()
+        self._quiet: asyncio.Event | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; whatever happens, the client gets a reply."""
+        if scope["type"] != "http":
+            return
+        exchange = Exchange(scope, receive, send)
+        self._going_on.add(exchange)
+        try:
+            self._check_bearer(exchange)
+            await self._serve(exchange)
+        except problems.Problem as problem:
+            await exchange.problem(problem)
+        except Ceased as ceased:
+            if ceased.reason == "stopped":
+                await exchange.problem(problems.stopping())
+        except Exception as error:  # noqa: BLE001 - nobody gets a traceback
+            sys.stderr.write(f"exp: a request failed in an unforeseen way: {type(error).__name__}\n")
+            await exchange.problem(problems.unforeseen())
+        finally:
+            self._going_on.discard(exchange)
+            if self._quiet is not None and not self._going_on:
+                self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Wait until no request is going on."""
+        self._quiet = asyncio.Event()
+        if self._going_on:
+            await self._quiet.wait()
+
+    def stop(self) -> None:
+        """Cut short what is still going on."""
+        for exchange in tuple(self._going_on):
+            exchange.stop()
+
+    def _check_bearer(self, exchange: Exchange) -> None:
+        shown = _BEARER.fullmatch(exchange.header(b"authorization") or "")
+        digest = digest_of(shown[1]) if shown else ""
+        if not hmac.compare_digest(digest, self._key_digest):
+            raise problems.unauthorized()
+
+    async def _serve(self, exchange: Exchange) -> None:
+        path = exchange.path
+        if path == "/v1/chat/completions":
+            if exchange.method != "POST":
+                raise problems.wrong_method("POST")
+            await self._chat(exchange)
+            return
+        if path not in {_MODELS, "/health/live", "/health/ready"} and not path.startswith(_MODELS + "/"):
+            raise problems.not_found(path)
+        if exchange.method not in {"GET", "HEAD"}:
+            raise problems.wrong_method("GET")
+        status, body = self._looked_up(path)
+        await exchange.reply(status, [JSON], b"" if exchange.method == "HEAD" else msgspec.json.encode(body))
+
+    def _looked_up(self, path: str) -> tuple[int, object]:
+        if path == "/health/live":
+            return 200, {"status": "live"}
+        if path == "/health/ready":
+            if self.stopping:
+                return 503, {"status": "stopping"}
+            return (200, {"status": "ready"}) if self.desk.books.well else (503, {"status": "journal-unavailable"})
+        names = self.desk.directory.names
+        if path == _MODELS:
+            return 200, {"object": "list", "data": [_model(name) for name in names]}
+        name = path.removeprefix(_MODELS + "/")
+        if name not in names:
+            raise problems.unknown_model(name, names)
+        return 200, _model(name)
+
+    async def _chat(self, exchange: Exchange) -> None:
+        exchange.request_id = self.desk.next_request()
+        try:
+            key = check_key(exchange, ghost=self.desk.ghost)
+            check_content(exchange.header(b"content-type"), exchange.header(b"content-encoding"))
+            request = read_chat(await exchange.body(self._largest_body))
+            if key is None:
+                await Call(self.desk, exchange, request, None).run()
+            else:
+                await self.repeats.answer(exchange, request, key)
+        except problems.Problem as problem:
+            await self._note(exchange, problem)
+            raise
+        except Refusal as refusal:
+            raise problems.journal_unavailable() from refusal
+
+    async def _note(self, exchange: Exchange, problem: problems.Problem) -> None:
+        """Record that a request wasn't accepted; one that was has its own ending."""
+        if exchange.accepted or not problem.code or problem.code == "journal_unavailable":
+            return
+        refused = serving.RequestRefused(
+            request=exchange.request_id,
+            route=serving.CHAT,
+            identity=self.desk.identity,
+            status=problem.status,
+            code=problem.code,
+        )
+        await self.desk.books.record(serving.RefuseRequest(refused=refused))
+
+
+def _model(name: str) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "exp"}

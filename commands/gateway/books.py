@@ -1,0 +1,91 @@
+"""Books: the gateway's way to the journal. A reply waits for its events, but never for ever.
+
+What a call cost was paid whether or not it could be written down: an ending that couldn't be recorded is kept and tried
+again until it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from commands.gateway import problems
+from ledger.errors import Refusal
+from ledger.event import Blobs, Command, Step
+from ledger.families import serving
+from ledger.journal import Journal
+
+PATIENCE = 10.0
+RETRY_AFTER = 0.5
+
+
+class Books:
+    """Records what happens to requests."""
+
+    def __init__(self, journal: Journal, *, patience: float = PATIENCE) -> None:
+        self.journal = journal
+        self.well = True
+        self._patience = patience
+        self._owed: list[tuple[serving.EndRequest, Blobs | None]] = []
+        self._collecting: asyncio.Task[None] | None = None
+
+    async def record(self, *commands: Command, blobs: Blobs | None = None) -> None:
+        """Record commands, all or none; a Problem 503 when that can't be done in time."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await self.journal.record(*(Step(serving.FAMILY, command) for command in commands), blobs=blobs)
+        except Refusal as refusal:
+            if isinstance(refusal, serving.RequestAlreadyAccepted):
+                raise
+            self.well = False
+            raise problems.journal_unavailable() from refusal
+        except Exception as error:
+            self.well = False
+            raise problems.journal_unavailable() from error
+        self.well = True
+
+    async def accept(self, accepted: serving.RequestAccepted, decided: serving.RouteDecided, blobs: Blobs) -> None:
+        """Accept a request and its route. One that was accepted too late is ended: nothing is asked for it."""
+        try:
+            await self.record(serving.AcceptRequest(accepted=accepted, decided=decided), blobs=blobs)
+        except problems.Problem as problem:
+            never_sent = serving.RequestFailed(
+                request=accepted.request, status=problem.status, code=problem.code or "", error=None, cost=0
+            )
+            self._owe(serving.EndRequest(ending=never_sent), None)
+            raise
+
+    async def end(self, ending: serving.Ended, blobs: Blobs | None = None) -> None:
+        """End a request; when that can't be recorded now, it will be as soon as it can."""
+        command = serving.EndRequest(ending=ending)
+        try:
+            await self.record(command, blobs=blobs)
+        except problems.Problem:
+            self._owe(command, blobs)
+            raise
+
+    async def close(self) -> None:
+        """Try once more to record what is owed."""
+        if self._collecting is not None:
+            self._collecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._collecting
+        with contextlib.suppress(problems.Problem):
+            await self._collect()
+
+    def _owe(self, command: serving.EndRequest, blobs: Blobs | None) -> None:
+        self._owed.append((command, blobs))
+        if self._collecting is None or self._collecting.done():
+            self._collecting = asyncio.get_running_loop().create_task(self._collect_until_done())
+
+    async def _collect_until_done(self) -> None:
+        while self._owed:
+            await asyncio.sleep(RETRY_AFTER)
+            with contextlib.suppress(problems.Problem):
+                await self._collect()
+
+    async def _collect(self) -> None:
+        while self._owed:
+            command, blobs = self._owed[0]
+            await self.record(command, blobs=blobs)
+            self._owed.pop(0)

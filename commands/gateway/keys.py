@@ -1,0 +1,66 @@
+"""Keys: the file that holds the gateway's key. The journal knows the key's digest only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from ledger.digests import content_digest
+from ledger.errors import Refusal
+
+FOLDER, FILE = "gateway", "key"
+PREFIX = "exp-"
+PRIVATE = 0o600
+
+
+class GatewayKeyUnusable(Refusal, name="gateway-key-unusable", exit_code=74):
+    """The key file is there, and no key can be read from it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"the gateway's key can't be used: {reason}",
+            where=str(path),
+            remedy="delete the file to get a new key, or repair it: one line of printable characters, mode 0600",
+        )
+
+
+def digest_of(key: str) -> str:
+    """Return what stands for a key in the journal and in comparisons."""
+    return content_digest(key.encode("utf-8", "surrogateescape"))
+
+
+def identity_of(digest: str) -> str:
+    """Return the short name of a key."""
+    return f"key-{digest.removeprefix('b3:')[:16]}"
+
+
+def key_file(root: Path) -> tuple[Path, str]:
+    """Return the key file and its key, made on first use: readable by its owner only from its first moment."""
+    folder = root / FOLDER
+    path = folder / FILE
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not path.exists():
+            _write(path, PREFIX + secrets.token_urlsafe(32))
+        path.chmod(PRIVATE)
+        key = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise GatewayKeyUnusable(path, getattr(error, "strerror", None) or "it isn't ASCII text") from error
+    if len(key) < len(PREFIX) + 16 or not key.isprintable() or " " in key:
+        raise GatewayKeyUnusable(path, "it is too short or holds blanks")
+    return path, key
+
+
+def _write(path: Path, key: str) -> None:
+    """Write beside and move into place, so that nobody reads half a key; the first of two processes wins."""
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key + "\n")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        return
+    finally:
+        beside.unlink()

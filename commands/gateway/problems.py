@@ -1,0 +1,123 @@
+"""Problems: what a client is told when there is no answer, in the error envelope that OpenAI's clients read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+INVALID = "invalid_request_error"
+UPSTREAM = "upstream_error"
+INTERNAL = "api_error"
+
+
+class Problem(Exception):
+    """A reply that isn't an answer: status, envelope, and the headers that belong to it."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = INVALID,
+        code: str | None = None,
+        param: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.kind = kind
+        self.code = code
+        self.param = param
+        self.headers = headers or {}
+
+    def envelope(self) -> bytes:
+        """Return the JSON that the client gets."""
+        return envelope({"message": self.message, "type": self.kind, "param": self.param, "code": self.code})
+
+
+def envelope(error: dict[str, Any]) -> bytes:
+    """Return an error as OpenAI's services write it."""
+    return msgspec.json.encode({"error": error})
+
+
+def unauthorized() -> Problem:
+    """Say that the bearer key is missing or isn't ours."""
+    return Problem(
+        401,
+        "a valid gateway key is required: send `Authorization: Bearer KEY`",
+        code="invalid_api_key",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+def not_found(path: str) -> Problem:
+    """Nothing is served there."""
+    return Problem(404, f"nothing is served at {path[:200]!r}", code="unknown_url")
+
+
+def wrong_method(allowed: str) -> Problem:
+    """Say that the path is served, with another method."""
+    return Problem(405, f"use {allowed} here", code="method_not_allowed", headers={"Allow": allowed})
+
+
+def unknown_model(model: str, known: tuple[str, ...]) -> Problem:
+    """Say that the model is neither the project nor a configured alias."""
+    return Problem(
+        404,
+        f"the model {model[:200]!r} does not exist; there is {', '.join(known)}",
+        code="model_not_found",
+        param="model",
+    )
+
+
+def unreadable(message: str, param: str | None = None) -> Problem:
+    """Say that the body isn't a request."""
+    return Problem(400, message, code="invalid_body", param=param)
+
+
+def too_large(limit: int) -> Problem:
+    """Say that the body is above the limit."""
+    return Problem(413, f"the body is larger than {limit} bytes", code="body_too_large")
+
+
+def unsupported_encoding(encoding: str) -> Problem:
+    """Say that the body is compressed."""
+    return Problem(415, f"content encoding {encoding[:40]!r} is not read here", code="unsupported_encoding")
+
+
+def key_mismatch() -> Problem:
+    """Say that the idempotency key was used for another body. Clients would retry a 409 unless told not to."""
+    return Problem(
+        409,
+        "this Idempotency-Key was used with another body",
+        code="idempotency_key_reused",
+        headers={"x-should-retry": "false"},
+    )
+
+
+def journal_unavailable() -> Problem:
+    """Nothing can be recorded, so nothing is asked."""
+    return Problem(
+        503,
+        "the request can't be recorded now, and nothing is served unrecorded",
+        kind=INTERNAL,
+        code="journal_unavailable",
+        headers={"Retry-After": "1"},
+    )
+
+
+def stopping() -> Problem:
+    """Say that the gateway was told to stop before the call was over."""
+    return Problem(503, "the gateway is stopping", kind=INTERNAL, code="gateway_stopping", headers={"Retry-After": "1"})
+
+
+def unforeseen() -> Problem:
+    """Say that it is a bug of the gateway's."""
+    return Problem(500, "the gateway failed in an unforeseen way", kind=INTERNAL, code="internal_error")
+
+
+def upstream(status: int, message: str, code: str, headers: dict[str, str] | None = None) -> Problem:
+    """Say that the provider didn't answer as it should."""
+    return Problem(status, message, kind=UPSTREAM, code=code, headers=headers)

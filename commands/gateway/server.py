@@ -1,0 +1,207 @@
+"""Server: the gateway's process, from its first line of output to the last event before it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import uvicorn
+import uvloop
+
+from commands.gateway.app import App
+from commands.gateway.books import Books
+from commands.gateway.calls import Desk
+from commands.gateway.idempotency import Repeats
+from commands.gateway.keys import digest_of, identity_of, key_file
+from commands.gateway.policy import routed
+from commands.gateway.routing import Directory
+from commands.gateway.upstream import Upstream
+from commands.opening import open_journal
+from ledger.errors import Refusal
+from ledger.event import Step
+from ledger.families import policies, providers, serving
+from ledger.locks import is_free
+
+if TYPE_CHECKING:
+    from ledger.journal import Journal
+
+HOST = "127.0.0.1"
+BACKLOG = 2048
+IDLE_SECONDS = 75
+LAST_WORDS = 2.0
+OLDEST_FIRST = (20_000, 20, 50)
+
+
+class PortTaken(Refusal, name="port-taken", exit_code=75):
+    """The gateway can't listen where it was told to."""
+
+    def __init__(self, port: int, reason: str) -> None:
+        super().__init__(
+            f"port {port} can't be listened on: {reason}",
+            where=f"{HOST}:{port}",
+            remedy="stop what listens there, or choose another --port (0 takes any that is free)",
+        )
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What a gateway is started with."""
+
+    root: Path
+    project: str | None
+    port: int
+    ghost: bool = False
+    graceful_timeout: float = 30.0
+    upstream_timeout: float = 600.0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What is said while starting: where the key is, and, once it listens, where the server is."""
+
+    key_file: Callable[[Path], None]
+    listening: Callable[[str], None]
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens; signals are the gateway's own business."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(settings: Settings, said: Said) -> None:
+    """Serve until told to stop."""
+    families = (providers.FAMILY, policies.FAMILY, serving.FAMILY)
+    with open_journal(settings.root, "run", *families) as journal, listening_socket(settings.port) as listener:
+        path, key = key_file(settings.root)
+        directory = _directory(journal, settings.project)
+        _note_key(journal, key)
+        _settle_lost(journal)
+        said.key_file(path.absolute())
+        running = _Running(journal, directory, settings, key)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(running.run(listener, said.listening))
+
+
+@contextlib.contextmanager
+def listening_socket(port: int) -> Iterator[socket.socket]:
+    """Yield a socket bound to loopback; PortTaken when that can't be had."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise PortTaken(port, error.strerror or str(error)) from error
+    try:
+        yield listener
+    finally:
+        listener.close()
+
+
+def _directory(journal: Journal, project: str | None) -> Directory:
+    configured: providers.Providers = journal.state(providers.FAMILY)
+    endpoints = {
+        alias: configured.endpoint(alias)
+        for alias, model in sorted(configured.models.items())
+        if model.capabilities.supports_completions
+    }
+    return Directory(endpoints, None if project is None else routed(journal, project))
+
+
+def _note_key(journal: Journal, key: str) -> None:
+    digest = digest_of(key)
+    command = serving.IssueGatewayKey(identity=identity_of(digest), digest=digest)
+    journal.submit(Step(serving.FAMILY, command)).result()
+
+
+def _settle_lost(journal: Journal) -> None:
+    """Record the requests whose processes are gone: their keys are free again, their cost stays ambiguous."""
+    state: serving.Serving = journal.state(serving.FAMILY)
+    gone = {one.process for one in state.open.values() if is_free(journal.path.parent, one.process)}
+    steps = [
+        Step(serving.FAMILY, serving.EndRequest(ending=serving.RequestLost(request=request, process=one.process)))
+        for request, one in state.open.items()
+        if one.process in gone
+    ]
+    if steps:
+        journal.submit(*steps).result()
+
+
+class _Running:
+    """One server, while it runs."""
+
+    def __init__(self, journal: Journal, directory: Directory, settings: Settings, key: str) -> None:
+        digest = digest_of(key)
+        self._books = Books(journal)
+        self._upstream = Upstream(timeout=settings.upstream_timeout)
+        self._upstream.keep_out(key)
+        self._upstream.learn_credentials(tuple(journal.state(providers.FAMILY).connections.values()))
+        desk = Desk(self._books, self._upstream, directory, identity_of(digest), ghost=settings.ghost)
+        self._app = App(desk, Repeats(desk), digest)
+        self._graceful_timeout = settings.graceful_timeout
+        self._server: _Server | None = None
+
+    async def run(self, listener: socket.socket, listening: Callable[[str], None]) -> None:
+        """Serve, then record what is still owed."""
+        url = f"http://{HOST}:{listener.getsockname()[1]}"
+        config = uvicorn.Config(
+            self._app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=IDLE_SECONDS,
+        )
+        self._server = _Server(config, lambda: listening(url))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._told_to_stop)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*OLDEST_FIRST)
+        await self._upstream.open()
+        try:
+            await self._server.serve(sockets=[listener])
+            await self._last_words()
+        finally:
+            await self._upstream.close()
+            await self._books.close()
+
+    def _told_to_stop(self) -> None:
+        """Stop accepting and finish what goes on, for a while; told again, cut it short now."""
+        server = self._server
+        if server is None:
+            return
+        if server.should_exit:
+            server.force_exit = True
+            self._app.stop()
+            return
+        server.should_exit = True
+        self._app.stopping = True
+        asyncio.get_running_loop().call_later(self._graceful_timeout, self._app.stop)
+
+    async def _last_words(self) -> None:
+        """Let calls that were cut short record that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._app.quiet()

@@ -1,0 +1,287 @@
+"""Upstream: the way out to providers, over one session that keeps its connections.
+
+One dispatch is one physical request. There is no retry here but one: a pooled connection that turned out to be closed,
+when no byte had come back on it. Clients retry by themselves; a gateway that did it too would multiply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from commands.gateway import problems
+from commands.gateway.dialects import Outgoing
+from commands.gateway.frames import BrokenStream
+from ledger.families.providers import Connection
+from ledger.redaction import Redactor
+
+CONNECT_TIMEOUT = 10.0
+KEEP_ALIVE = 60.0
+OK = 200
+UNAUTHORIZED, FORBIDDEN, TIMED_OUT, TOO_MANY = 401, 403, 408, 429
+SERVER_ERRORS = 500
+UNAVAILABLE = 503
+_KEPT_HEADERS = ("Retry-After", "retry-after-ms")
+
+Retried = Callable[[str], Awaitable[None]]
+_fresh: ContextVar[list[bool]] = ContextVar("fresh")
+
+
+class UpstreamProblem(problems.Problem):
+    """What a client is told when its provider didn't answer; ``cost`` is None when it may have been charged for."""
+
+    upstream_status: int | None = None
+    cost: int | None = 0
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Remembers whether a request got a new connection: only a kept one may have gone stale."""
+
+    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ANN401, ASYNC109 - theirs
+        with contextlib.suppress(LookupError):
+            _fresh.get().append(True)
+        return await super()._create_connection(req, traces, timeout)
+
+
+class Upstream:
+    """Asks providers. Credentials are read when a call needs them, and never leave in any text."""
+
+    def __init__(self, *, timeout: float) -> None:
+        self._timeout = timeout
+        self._session: aiohttp.ClientSession | None = None
+        self._urls: dict[str, URL] = {}
+        self._secrets: set[str] = set()
+        self.redactor = Redactor()
+
+    async def open(self) -> None:
+        """Open the session; only inside the loop that will use it."""
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._timeout),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
+        )
+
+    async def close(self) -> None:
+        """Close the session and its connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def keep_out(self, secret: str) -> None:
+        """Redact a credential wherever something is recorded or passed on."""
+        if secret not in self._secrets:
+            self._secrets.add(secret)
+            self.redactor = Redactor(self._secrets)
+
+    def credential(self, connection: Connection) -> str | None:
+        """Return a connection's credential; None when it needs none, a Problem when it isn't there."""
+        try:
+            value = _credential(connection)
+        except (OSError, UnicodeDecodeError) as error:
+            raise problems.upstream(502, f"{_source(connection)} can't be read", "credential_missing") from error
+        if value is None:
+            return None
+        if not value or not value.isprintable() or not value.isascii():
+            raise problems.upstream(502, f"{_source(connection)} holds no credential", "credential_missing")
+        self.keep_out(value)
+        return value
+
+    def learn_credentials(self, connections: tuple[Connection, ...]) -> None:
+        """Redact what is there already; what is missing matters when a call needs it."""
+        for connection in connections:
+            with contextlib.suppress(problems.Problem):
+                self.credential(connection)
+
+    @contextlib.asynccontextmanager
+    async def ask(
+        self, connection: Connection, outgoing: Outgoing, *, key: str | None, retried: Retried
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Yield a response with status 200; an UpstreamProblem otherwise."""
+        response = await self._response(connection, outgoing, key, retried)
+        try:
+            if response.status != OK:
+                raise await self._refused(response)
+            yield response
+        except TimeoutError as error:
+            raise _timed_out() from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise _cut() from error
+        finally:
+            response.close() if not response.content.at_eof() else response.release()
+
+    async def _response(
+        self, connection: Connection, outgoing: Outgoing, key: str | None, retried: Retried
+    ) -> aiohttp.ClientResponse:
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "exp-gateway"}
+        credential = self.credential(connection)
+        if credential is not None:
+            headers["Authorization"] = f"Bearer {credential}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        fresh: list[bool] = []
+        _fresh.set(fresh)
+        try:
+            return await self._post(outgoing, headers)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            if fresh:
+                raise _unreachable(error) from error
+            await retried("stale-connection")
+        except TimeoutError as error:
+            raise _timed_out() from error
+        except aiohttp.ClientError as error:
+            raise _unreachable(error) from error
+        try:
+            return await self._post(outgoing, headers)
+        except TimeoutError as error:
+            raise _timed_out() from error
+        except aiohttp.ClientError as error:
+            raise _unreachable(error) from error
+
+    async def _post(self, outgoing: Outgoing, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("the session isn't open")
+        url = self._urls.get(outgoing.url)
+        if url is None:
+            url = self._urls[outgoing.url] = URL(outgoing.url)
+        return await self._session.post(url, data=outgoing.body, headers=headers, allow_redirects=False)
+
+    async def _refused(self, response: aiohttp.ClientResponse) -> UpstreamProblem:
+        """Return what a client is told of a provider's error."""
+        status = response.status
+        body = await response.read()
+        headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+        return refused(status, body, headers, self.redactor)
+
+
+class ErrorFacts(msgspec.Struct):
+    """The envelope's fields, as far as the provider fills them in."""
+
+    message: str | None = None
+    type: str | None = None
+    code: str | int | None = None
+    param: str | None = None
+
+
+class ErrorBody(msgspec.Struct):
+    """An error as most providers write it."""
+
+    error: ErrorFacts | str
+
+
+_error_body = msgspec.json.Decoder(ErrorBody)
+
+
+def error_facts(body: bytes) -> ErrorFacts:
+    """Return what a provider's error says; nothing when it isn't in a known form."""
+    try:
+        error = _error_body.decode(body).error
+    except (ValueError, RecursionError):
+        return ErrorFacts()
+    return ErrorFacts(message=error) if isinstance(error, str) else error
+
+
+def refused(status: int, body: bytes, headers: dict[str, str], redactor: Redactor) -> UpstreamProblem:
+    """Return the reply for a provider's error: a client's fault as such, ours and the provider's as a gateway's."""
+    facts = error_facts(body)
+    words = redactor.error(facts.message or "")[:2000] or f"the provider answered with status {status}"
+    told, code = _told(status)
+    kept = headers if told in {TOO_MANY, UNAVAILABLE} else {}
+    if told in {UNAUTHORIZED, FORBIDDEN} or status in {UNAUTHORIZED, FORBIDDEN}:
+        words = f"the provider refused the gateway's credential (status {status})"
+    param = None if facts.param is None else redactor.error(facts.param)
+    own = redactor.error(str(facts.code)) if facts.code is not None and code is None else code
+    kind = redactor.error(facts.type) if facts.type and told < SERVER_ERRORS else problems.UPSTREAM
+    problem = UpstreamProblem(told, words, kind=kind, code=own, param=param, headers=kept)
+    problem.upstream_status = status
+    return problem
+
+
+def _told(status: int) -> tuple[int, str | None]:
+    """Return the status for the client, and the code where the provider's own isn't passed on."""
+    if status in {UNAUTHORIZED, FORBIDDEN}:
+        return 502, "upstream_authentication"
+    if status == TIMED_OUT:
+        return 504, "upstream_timeout"
+    if status == UNAVAILABLE:
+        return 503, "upstream_unavailable"
+    if status >= SERVER_ERRORS:
+        return 502, "upstream_error"
+    if status < 400:  # noqa: PLR2004 - redirects and successes that aren't answers
+        return 502, "upstream_unreadable"
+    return status, None
+
+
+def _timed_out() -> UpstreamProblem:
+    problem = UpstreamProblem(
+        504, "the provider didn't answer in time", kind=problems.UPSTREAM, code="upstream_timeout"
+    )
+    problem.cost = None
+    return problem
+
+
+def _cut() -> UpstreamProblem:
+    problem = UpstreamProblem(502, "the provider's answer was cut off", kind=problems.UPSTREAM, code="upstream_cut")
+    problem.cost = None
+    return problem
+
+
+def _unreachable(error: Exception) -> UpstreamProblem:
+    """Tell a connection that couldn't be made, and cost nothing, from one that closed, and may have."""
+    never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
+    words = "the provider can't be reached" if never_sent else "the provider closed the connection without an answer"
+    problem = UpstreamProblem(502, words, kind=problems.UPSTREAM, code="upstream_unreachable")
+    problem.cost = 0 if never_sent else None
+    return problem
+
+
+def unreadable(words: str) -> UpstreamProblem:
+    """Say that the provider's bytes are no answer; they may have been charged for."""
+    problem = UpstreamProblem(502, words, kind=problems.UPSTREAM, code="upstream_unreadable")
+    problem.cost = None
+    return problem
+
+
+def broken(error: BrokenStream, redactor: Redactor) -> UpstreamProblem:
+    """Return the reply for a stream that can't be passed on."""
+    facts = error_facts(error.error) if error.error else ErrorFacts()
+    words = redactor.error(facts.message or "")[:2000] or error.message
+    status = 502
+    if str(facts.code) in {"429", "rate_limit_exceeded"} or facts.type == "rate_limit_error":
+        status = TOO_MANY
+    problem = UpstreamProblem(status, words, kind=problems.UPSTREAM, code=error.code)
+    problem.cost = None
+    return problem
+
+
+def _source(connection: Connection) -> str:
+    if connection.api_key_env is not None:
+        return f"environment variable {connection.api_key_env} of connection {connection.name}"
+    return f"the key file of connection {connection.name}"
+
+
+def _credential(connection: Connection) -> str | None:
+    if connection.api_key_env is not None:
+        return os.environ.get(connection.api_key_env, "").strip()
+    if connection.api_key_file is not None:
+        return Path(connection.api_key_file).expanduser().read_text(encoding="utf-8").strip()
+    return None
+
+
+def clock() -> float:
+    """Return seconds that only grow."""
+    return time.perf_counter()
+
+
+async def nothing_retried(_: str) -> None:
+    """Do nothing about a retry; for callers that record none."""
+    await asyncio.sleep(0)
