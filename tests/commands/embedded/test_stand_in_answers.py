@@ -66,7 +66,12 @@ def episode(task: str, model: str, knobs: Knobs | None = None, *, output: str = 
 
 
 def test_every_answer_says_that_a_stand_in_wrote_it() -> None:
-    asked = ((CHAT, agent()), (RESPONSES, responses()), (EMBEDDINGS, embeddings()), (MODELS, {}))
+    asked: tuple[tuple[str, dict[str, Any]], ...] = (
+        (CHAT, agent()),
+        (RESPONSES, responses()),
+        (EMBEDDINGS, embeddings()),
+        (MODELS, {}),
+    )
     for api, request in asked:
         status, body = answer(api, request)
         assert status == 200
