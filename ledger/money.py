@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, Inexact, localcontext
 
 NanoUSD = int
 NANO = 1_000_000_000
@@ -10,10 +10,12 @@ TOKENS_PER_PRICE = 1_000_000
 
 
 def nano_usd(dollars: str | int) -> NanoUSD:
-    """Return nano-dollars of a decimal amount in dollars, exactly; ValueError when it isn't one or is finer than a nano."""
+    """Return nano-dollars of a decimal amount in dollars; ValueError when it isn't one or is finer than a nano."""
     try:
-        amount = Decimal(str(dollars)) * NANO
-    except InvalidOperation as error:
+        with localcontext() as exactly:
+            exactly.traps[Inexact] = True
+            amount = Decimal(str(dollars)) * NANO
+    except ArithmeticError as error:
         raise ValueError(dollars) from error
     if not amount.is_finite() or amount != amount.to_integral_value():
         raise ValueError(dollars)

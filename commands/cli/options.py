@@ -11,6 +11,7 @@ import click
 from ledger.money import NanoUSD, nano_usd
 
 DEFAULT_ROOT = Path(".exp")
+LARGEST: NanoUSD = 2**53 - 1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,7 +22,7 @@ class Usd(click.ParamType[NanoUSD]):
     name = "usd"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NanoUSD:  # noqa: ANN401 - click's signature
-        """Return nano-dollars; a usage error when the value is no amount, negative, or finer than a nano-dollar."""
+        """Return nano-dollars; a usage error when the value is no amount, negative, too large, or finer than a nano-dollar."""
         if isinstance(value, int):
             return value
         try:
@@ -30,6 +31,8 @@ class Usd(click.ParamType[NanoUSD]):
             self.fail(f"{value!r} is no amount in dollars", param, ctx)
         if amount < 0:
             self.fail(f"{value!r} is negative", param, ctx)
+        if amount > LARGEST:
+            self.fail(f"{value!r} is more than can be recorded exactly", param, ctx)
         return amount
 
 
