@@ -6,6 +6,7 @@ in one process silently lose committed data, so nothing else in the product may 
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -131,12 +132,14 @@ def _pragma(connection: apsw.Connection, text: str) -> object:
 
 def named(path: Path, error: BaseException) -> Refusal:
     """Return the refusal that says what SQLite or the operating system reported."""
-    if isinstance(error, apsw.FullError):
+    if isinstance(error, apsw.FullError) or (
+        isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    ):
         return refusals.NoRoom(path)
     if isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError)):
         return refusals.JournalUnwritable(path, str(error))
-    if isinstance(error, PermissionError):
-        return refusals.JournalUnwritable(path, error.strerror or str(error))
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return refusals.JournalUnwritable(path, os.strerror(error.errno))
     if isinstance(error, apsw.NotADBError):
         return refusals.NotAJournal(path, "a file that is no SQLite database")
     if isinstance(error, apsw.BusyError):
@@ -178,6 +181,7 @@ class Store:
             "wal_autocheckpoint = 0",
             "trusted_schema = OFF",
             "cell_size_check = ON",
+            "secure_delete = ON",
             "foreign_keys = ON",
         ):
             _pragma(self._connection, setting)
@@ -339,6 +343,11 @@ class Store:
             chunk = rows[start : start + size]
             self._connection.execute(head + ",".join([group] * size) + tail, [value for row in chunk for value in row])
             start += size
+
+    def erase(self, digests: Iterable[bytes]) -> None:
+        """Delete contents; the events that say so are in the same transaction. Freed bytes are overwritten."""
+        for digest in digests:
+            self._connection.execute("DELETE FROM blobs WHERE digest = ?", (digest,))
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from ledger import refusals
+from ledger import digests, refusals
 from ledger.drafts import Batch, Outcome, Submission, Waiting
 from ledger.event import Family
 from ledger.locks import Sidecar
 from ledger.newest import Newest
-from ledger.recorded import Author, Recorded, readers_of
+from ledger.recorded import ERASED_KIND, Author, Recorded, readers_of
 from ledger.store import DISK_ERRORS, LOCK_NAME, Store, named
 
 WAITS = (0, 0.05, 0.25)  # seconds before a batch is appended again after a failure, each time on a new connection
@@ -148,6 +148,7 @@ class Writer:
         if newest.ahead:
             newest.store.insert_blobs(batch.blobs.values())
             newest.store.insert([record.row() for record in newest.ahead])
+            newest.store.erase(digests.raw(record.key or "") for record in newest.ahead if record.kind == ERASED_KIND)
             newest.store.commit()
         else:
             newest.store.rollback()
