@@ -1,8 +1,8 @@
 """Policy: which candidate a request goes to, from how the candidates did on similar fit tasks.
 
 A candidate's score for a request is the mean of its scores on the nearest fit tasks, shrunk towards its mean over all
-of them. The cheapest candidate that isn't worse than the incumbent beyond a tolerance gets the request; at equal cost the
-incumbent keeps it. Everything is decided on integers and fractions, so that it is decided alike everywhere.
+of them. The cheapest candidate that isn't worse than the incumbent beyond a tolerance gets the request; at equal cost
+the incumbent keeps it. Everything is decided on integers and fractions, so that it is decided alike everywhere.
 
 How near is near: 25 neighbours shrunk by 25, which holds up with few tasks. A bolder setting is taken for a candidate
 only when, leaving out one task at a time, it predicts that candidate's distance to the incumbent better than that by

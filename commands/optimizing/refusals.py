@@ -1,0 +1,107 @@
+"""What an optimization declines to do, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.errors import Refusal
+from ledger.money import NanoUSD, usd
+
+SHOWN = 5
+
+
+class CellsOwed(Refusal, name="cells-owed", exit_code=65):
+    """Some calls brought no answer, so their cells are still owed and nothing is frozen."""
+
+    def __init__(self, owed: int, cells: int, cause: Refusal) -> None:
+        super().__init__(
+            f"{owed} of {cells} cells are still owed, nothing is frozen; the first stopped at: {cause.what}",
+            where=cause.where,
+            remedy=f"{cause.remedy}\nthe same command goes on from what is recorded and asks nothing twice",
+        )
+        self.owed = owed
+        self.cause = cause
+
+
+class IncumbentUncovered(Refusal, name="incumbent-uncovered", exit_code=66):
+    """No fit cell of the incumbent counts, so there is nothing to compare with."""
+
+    def __init__(self, incumbent: str, tasks: int, reasons: dict[str, int]) -> None:
+        why = ", ".join(f"{count} by {reason}" for reason, count in sorted(reasons.items())) or "none was planned"
+        super().__init__(
+            f"the incumbent {incumbent} covers none of {tasks} fit tasks ({why}); no policy is frozen",
+            where="--incumbent",
+            remedy="name another candidate as incumbent, or mend what excluded its cells: world model, judge or rubric",
+        )
+
+
+class JudgmentsAboveLimit(Refusal, name="judgments-above-limit", exit_code=67):
+    """The plan has more cells than may be judged."""
+
+    def __init__(self, cells: int, tasks: int, candidates: int, limit: int) -> None:
+        super().__init__(
+            f"{candidates} candidates on {tasks} tasks are {cells} cells and at most {limit} may be judged; "
+            "nothing was called",
+            where="--maximum-judgments",
+            remedy=f"use --maximum-judgments {cells}, drop a candidate, or build with fewer tasks",
+        )
+
+
+class ReplayDiffers(Refusal, name="replay-differs", exit_code=69):
+    """What the recorded answers lead to isn't what is recorded."""
+
+    def __init__(self, seq: int, kind: str, how: str) -> None:
+        super().__init__(
+            f"event {seq} doesn't fit: {how}",
+            where=f"ledger.db, event {seq} ({kind})",
+            remedy="run `exp check --full` and restore the root from a copy; nothing was called",
+        )
+        self.seq = seq
+
+
+class JournalUnsound(Refusal, name="journal-unsound", exit_code=80):
+    """The journal that a result rests on has findings."""
+
+    def __init__(self, findings: Sequence[tuple[int, str]]) -> None:
+        shown = "; ".join(meaning for _, meaning in findings[:SHOWN])
+        more = f"; and {len(findings) - SHOWN} more" if len(findings) > SHOWN else ""
+        super().__init__(
+            f"the journal doesn't verify: {shown}{more}",
+            where="ledger.db, event " + ", ".join(str(seq) for seq, _ in findings[:SHOWN]),
+            remedy="run `exp check --full`, and restore the root from a copy; nothing was called",
+        )
+        self.seqs = tuple(seq for seq, _ in findings)
+
+
+class OptimizationGaps(Refusal, name="optimization-gaps", exit_code=81):
+    """What an optimization needs is missing or contradicts itself; every gap is listed."""
+
+    def __init__(self, gaps: Sequence[str]) -> None:
+        super().__init__(
+            f"the optimization has {len(gaps)} gap{'s' * (len(gaps) != 1)}; nothing was called",
+            where="exp optimize router",
+            remedy="\n".join(gaps),
+        )
+
+
+class NoTasks(Refusal, name="no-tasks", exit_code=82):
+    """The build has no task to fit on, or none to measure on."""
+
+    def __init__(self, project: str, part: str) -> None:
+        super().__init__(
+            f"the build of project {project} has no {part} task; nothing was called",
+            where=f"project {project}",
+            remedy="build from more traces",
+        )
+
+
+class SpendStopped(Refusal, name="spend-stopped", exit_code=83):
+    """The ceiling was reached before all cells were done; what was answered is recorded."""
+
+    def __init__(self, owed: int, cells: int, ceiling: NanoUSD, cause: Refusal) -> None:
+        super().__init__(
+            f"{owed} of {cells} cells are still owed under the ceiling of {usd(ceiling)}, "
+            f"nothing is frozen: {cause.what}",
+            where=cause.where,
+            remedy=cause.remedy,
+        )
