@@ -8,8 +8,9 @@ are interrupted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -169,7 +170,7 @@ class Calling:
     async def _try(self, job: Job, flight: Flight) -> Recorded | Failed:
         """Make one physical call, once there is a slot and money for it."""
         while True:
-            async with self._slots:
+            async with self._slot(flight):
                 try:
                     call = await self._reserve(job)
                 except (CallInFlight, BudgetWouldBeExceeded) as refusal:
@@ -186,7 +187,18 @@ class Calling:
             else:
                 await self._interruptibly(flight, self._wait_for_money(obstacle))
 
-    async def _interruptibly(self, flight: Flight, waiting: Coroutine[object, object, None]) -> None:
+    @contextlib.asynccontextmanager
+    async def _slot(self, flight: Flight) -> AsyncIterator[None]:
+        """Hold one of the slots; whoever is told to stop while waiting for one stops there."""
+        await self._interruptibly(flight, self._slots.acquire())
+        try:
+            if flight.aborted:
+                raise asyncio.CancelledError
+            yield
+        finally:
+            self._slots.release()
+
+    async def _interruptibly(self, flight: Flight, waiting: Coroutine[object, object, object]) -> None:
         flight.interruptible = True
         try:
             if flight.aborted:
@@ -219,7 +231,7 @@ class Calling:
         try:
             outcome = await self._performed(job, call, flight)
             if isinstance(outcome, Failed):
-                await self._settle(call, failed(call, outcome))
+                await self._settle(failed(call, outcome))
                 return outcome
             settlement = job.read(call, outcome)
             recorded = await self._recorded(call, settlement)
@@ -235,28 +247,27 @@ class Calling:
 
     async def _performed(self, job: Job, call: Call, flight: Flight) -> Answered | Failed:
         if flight.aborted:
-            await self._settle(call, released(call))
+            await self._settle(released(call))
             raise asyncio.CancelledError
         flight.interruptible = True
         try:
             return await self._perform(job.endpoint, job.question)
         except Refusal:
             flight.interruptible = False
-            await self._settle(call, released(call))
+            await self._settle(released(call))
             raise
         except asyncio.CancelledError:
             flight.interruptible = False
-            await self._settle(call, failed(call, Failed("interrupted", charged=True)))
+            await self._settle(failed(call, Failed("interrupted", charged=True)))
             raise
         except BaseException as bug:
             flight.interruptible = False
-            await self._settle(call, failed(call, Failed(f"broken: {type(bug).__name__}", charged=True)))
+            await self._settle(failed(call, Failed(f"broken: {type(bug).__name__}", charged=True)))
             raise
         finally:
             flight.interruptible = False
 
-    async def _settle(self, call: Call, end: CallFailed | CallReleased | CallLost) -> None:
-        del call
+    async def _settle(self, end: CallFailed | CallReleased | CallLost) -> None:
         await self._journal.record(Step(calls.FAMILY, calls.SettleCall(end=end)))
 
     async def _recorded(self, call: Call, settlement: Settlement) -> tuple[Recorded, ...]:
@@ -286,15 +297,14 @@ class Calling:
                 await self._lose(reserved)
 
     async def _lose(self, reserved: calls.CallReserved) -> None:
-        call = Call(reserved.question, reserved.attempt, reserved.dispatch, reserved.run)
         lost = CallLost(
-            question=call.question,
-            attempt=call.attempt,
-            dispatch=call.dispatch,
-            run=call.run,
+            question=reserved.question,
+            attempt=reserved.attempt,
+            dispatch=reserved.dispatch,
+            run=reserved.run,
             process=reserved.process,
         )
-        await self._settle(call, lost)
+        await self._settle(lost)
 
     async def _wait_elsewhere(self, place: str) -> None:
         """Wait until another process has settled its call, or is found to be gone."""

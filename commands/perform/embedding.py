@@ -47,13 +47,24 @@ async def embed(asking: Asking, endpoint: Endpoint, texts: Sequence[str]) -> lis
     missing = [(digest, text) for digest, text in wanted.items() if digest not in vectors]
     if missing:
         batches = [_Batch(asking, endpoint, batch) for batch in _batches(missing)]
-        async with asyncio.TaskGroup() as group:
-            for batch in batches:
-                group.create_task(batch.bring())
+        await _bring(batches)
         for batch in batches:
             vectors.update(batch.vectors)
         vectors.update(_recorded(asking, [digest for digest, _ in missing if digest not in vectors]))
     return [vectors[digest] for digest in order]
+
+
+async def _bring(batches: Sequence[_Batch]) -> None:
+    """Ask for all batches together; what one of them is refused for is raised by itself."""
+    if len(batches) == 1:
+        await batches[0].bring()
+        return
+    try:
+        async with asyncio.TaskGroup() as group:
+            for batch in batches:
+                group.create_task(batch.bring())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 def quantised(packed: bytes) -> bytes | None:
