@@ -28,9 +28,25 @@ WIDTH = 100
 
 # An input that provokes an error, where that needs nothing but an empty folder. Each is a list of command lines; the
 # last one fails. docs/errors.md shows what it prints, and a test runs them all.
+_MODELS = {"w": "world-model", "j": "judge", "e": "embedder", "small": "small", "large": "large"}
+_CONFIGURED = " ".join(
+    [
+        """exp config providers --connection-json '{"name":"here","provider":"embedded"}'""",
+        *(
+            f"""--model-json '{{"alias":"{alias}","connection":"here","model":"embedded-{name}"}}'"""
+            for alias, name in _MODELS.items()
+        ),
+        "--world-model w --judge j --embedder e",
+    ]
+)
+_OPTIMIZE = "exp optimize router demo --candidate small --candidate large --incumbent large --yes"
 PROVOCATIONS: dict[str, list[str]] = {
-    "root-missing": ["exp check --root nowhere"],
+    "build-wanted": [_CONFIGURED, _OPTIMIZE],
+    "ceiling-above-budget": [_CONFIGURED, f"{_OPTIMIZE} --maximum-provider-cost-usd 60"],
+    "configuration-differs": [_CONFIGURED, "exp config providers --judge w"],
     "configuration-gaps": ["exp config providers --world-model ghost"],
+    "journal-wanted": ["exp check --root nowhere"],
+    "policy-wanted": [_CONFIGURED, "exp run demo --port 0"],
     "provider-not-loopback": ["exp provider serve --port 0 --host 0.0.0.0"],
 }
 

@@ -22,7 +22,7 @@ class Usd(click.ParamType[NanoUSD]):
     name = "usd"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NanoUSD:  # noqa: ANN401 - click's signature
-        """Return nano-dollars; a usage error when the value is no amount, negative, too large, or finer than a nano-dollar."""
+        """Return nano-dollars; a usage error for what is no amount, negative, too large or too fine."""
         if isinstance(value, int):
             return value
         try:

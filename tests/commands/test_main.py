@@ -6,6 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from commands import main
+from commands.cli.options import usd
 from ledger.errors import REFUSALS, Refusal
 from ledger.money import nano_usd
 
@@ -118,8 +119,6 @@ Commands:
 
 @pytest.mark.parametrize(("text", "nano"), [("75", 75 * 10**9), ("$0.2", 2 * 10**8), ("0", 0), ("0.000000001", 1)])
 def test_dollars_are_read_exactly(text: str, nano: int) -> None:
-    from commands.cli.options import usd
-
     assert usd.convert(text, None, None) == nano == nano_usd(text.removeprefix("$"))
 
 
@@ -127,7 +126,5 @@ def test_dollars_are_read_exactly(text: str, nano: int) -> None:
     "text", ["-1", "many", "nan", "1e999999999", "0.0000000001", "1e20", "0.1000000000000000000000000000001", ""]
 )
 def test_what_is_no_amount_is_a_usage_error(text: str) -> None:
-    from commands.cli.options import usd
-
     with pytest.raises(click.BadParameter):
         usd.convert(text, None, None)
