@@ -18,6 +18,7 @@ from ledger.families.judging import SCALE, Axis, Rubric, Scaled, in_words
 VERSION = 1
 TAIL = (1, 40)  # 2.5% on each side
 MOST_ROWS = 10
+_PERCENT = SCALE // 100
 
 
 class Sample(Fact):
@@ -141,19 +142,10 @@ def _notes(report: AxisReport, labels: Sequence[Scaled], judged: Sequence[Scaled
     if not labels:
         yield "Nothing was counted, so nothing is known about this axis."
         return
-    uniform = f"all {len(labels)} labels are {in_words(labels[0])}" if len(set(labels)) == 1 else "the labels vary"
     if report.specificity is None:
-        yield (
-            f"Uniform labels ({uniform}, all on the passing side): only sensitivity is identified, "
-            f"{_in_words(report.sensitivity)}. Specificity was not measured: a judge that passes everything "
-            "would agree as well."
-        )
+        yield _one_sided(labels, "passing", "sensitivity", report.sensitivity, "Specificity")
     elif report.sensitivity is None:
-        yield (
-            f"Uniform labels ({uniform}, all on the failing side): only specificity is identified, "
-            f"{_in_words(report.specificity)}. Sensitivity was not measured: a judge that fails everything "
-            "would agree as well."
-        )
+        yield _one_sided(labels, "failing", "specificity", report.specificity, "Sensitivity")
     if len(labels) > 1 and len(set(judged)) == 1:
         yield f"The judge gave every counted item the same score, {in_words(judged[0])}: it told nothing apart."
     if report.agreement is not None and report.specificity is not None and report.sensitivity is not None:
@@ -167,10 +159,22 @@ def _notes(report: AxisReport, labels: Sequence[Scaled], judged: Sequence[Scaled
         yield f"{report.excluded} sampled items are excluded because the judge's replies to them were unusable."
 
 
+def _one_sided(labels: Sequence[Scaled], side: str, known: str, share: Share | None, unknown: str) -> str:
+    uniform = len(set(labels)) == 1
+    which = f"Uniform labels (all {len(labels)} are {in_words(labels[0])})" if uniform else "One-sided labels"
+    does = {"passing": "passes", "failing": "fails"}[side]
+    return (
+        f"{which}, all on the {side} side: only {known} is identified, {_in_words(share)}. "
+        f"{unknown} was not measured: a judge that {does} everything would agree as well."
+    )
+
+
 def _in_words(share: Share | None) -> str:
+    """Return a share with its interval to two places, rounded outwards."""
     if share is None:
         return "not measured"
-    return f"{share.count} of {share.of} (95% interval {in_words(share.low)} to {in_words(share.high)})"
+    low, high = share.low // _PERCENT * _PERCENT, -(-share.high // _PERCENT) * _PERCENT
+    return f"{share.count} of {share.of} (95% interval {in_words(low)} to {in_words(high)})"
 
 
 def histogram(scores: Sequence[Scaled], axis: Axis) -> tuple[Row, ...]:

@@ -1,0 +1,325 @@
+"""``exp config judge calibrate``: have the judge propose, collect a person's labels, and report how they agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from commands.cli.options import json_option, non_interactive_option, root_option, usd, yes_option
+from commands.render.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from commands.calibrating import Bench, Item, Plan, Proposal
+    from commands.judging import Judge
+    from commands.labels import Given
+    from ledger.families.judging import LabelRecorded, Scaled
+    from ledger.journal import Journal
+    from ledger.money import NanoUSD
+    from projections.calibration import AxisReport, Calibration, Share
+
+MOST_SHOWN = 400
+FLAG = "--maximum-provider-cost-usd"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the command line asks for."""
+
+    project: str
+    size: int
+    ceiling: NanoUSD | None
+    labels: tuple[str, ...]
+    judgments: tuple[str, ...]
+    yes: bool
+    approve: bool
+    may_prompt: bool
+
+
+@click.command(help="Compare the judge with labels from a person.")
+@click.argument("project")
+@root_option
+@click.option(
+    "--sample-size",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many recorded traces of fit lineages the judge proposes for.",
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=SCORE", help="What a person says about an item.")
+@click.option("--judgment", "judgments", multiple=True, metavar="KEY=TEXT", help="Why a person says so.")
+@click.option(FLAG, "ceiling", type=usd, metavar="USD", help="The most that this command may spend.")
+@click.option("--approve", is_flag=True, help="Approve the calibration that is reported.")
+@yes_option
+@non_interactive_option
+@json_option
+def command(  # noqa: PLR0913 - one parameter an option
+    project: str,
+    root: Path,
+    sample_size: int,
+    labels: tuple[str, ...],
+    judgments: tuple[str, ...],
+    ceiling: NanoUSD | None,
+    *,
+    approve: bool,
+    yes: bool,
+    non_interactive: bool,
+    as_json: bool,
+) -> None:
+    """Ask the judge for what it hasn't proposed yet, or read labels and report; never both."""
+    import sys  # noqa: PLC0415 - as above
+
+    from commands.opening import open_journal  # noqa: PLC0415 - the journal is opened by commands that need it
+    from ledger.families import budget, builds, calls, judging, providers  # noqa: PLC0415 - as above
+
+    asked = Asked(
+        project=project,
+        size=sample_size,
+        ceiling=ceiling,
+        labels=labels,
+        judgments=judgments,
+        yes=yes,
+        approve=approve,
+        may_prompt=not (non_interactive or as_json) and sys.stdin.isatty(),
+    )
+    families = (budget.FAMILY, builds.FAMILY, calls.FAMILY, judging.FAMILY, providers.FAMILY)
+    with open_journal(root, "config judge calibrate", *families) as journal:
+        _calibrate(journal, asked, Result(as_json))
+
+
+def _calibrate(journal: Journal, asked: Asked, result: Result) -> None:
+    from commands.calibrating import Bench, NothingToCalibrate, run_id, sampled_from  # noqa: PLC0415 - as above
+    from commands.judging import read_judge  # noqa: PLC0415 - as above
+    from commands.readings import read_build  # noqa: PLC0415 - as above
+
+    build = read_build(journal, asked.project)
+    judge = read_judge(journal, asked.project)
+    sampled = sampled_from(build, asked.size)
+    if not sampled:
+        raise NothingToCalibrate(asked.project, 0)
+    result.line("project", asked.project)
+    result.line("setup", judge.setup.id)
+    result.item("judge", {"alias": judge.endpoint.alias, "model": judge.endpoint.model.model})
+    fewer = f" ({asked.size} were asked for)" if len(sampled) < asked.size else ""
+    result.line("sample", f"{len(sampled)} of {len(build.fit_lineages)} fit lineages, the first by digest{fewer}")
+    plan, proposals = _proposals(journal, judge, sampled, asked, result)
+    bench = Bench(asked.project, judge, sampled, proposals)
+    _show_proposals(result, bench)
+    spent = _spent(journal, run_id(judge, sampled))
+    result.line("judge-spend", spent)
+    if all(proposal.scores is None for proposal in proposals.values()):
+        result.finish()
+        raise NothingToCalibrate(asked.project, len(sampled))
+    given = _given(journal, bench, asked, result, f"{_ceiling(plan)}; spent so far: {spent}")
+    _publish(journal, bench, given, asked, result)
+
+
+def _proposals(
+    journal: Journal, judge: Judge, sampled: Sequence[Item], asked: Asked, result: Result
+) -> tuple[Plan, dict[str, Proposal]]:
+    """Return what the judge proposes, after asking it for what it hasn't proposed yet; with labels, nobody is asked."""
+    from commands import calibrating  # noqa: PLC0415 - as above
+    from ledger.estimates import decide_plan  # noqa: PLC0415 - as above
+    from ledger.families import budget  # noqa: PLC0415 - as above
+
+    state = journal.state(budget.FAMILY)
+    ceiling = budget.ceiling_in_force(state, asked.ceiling)
+    proposals = calibrating.read_proposals(journal, judge, sampled)
+    owed = [item for item in sampled if item.subject not in proposals]
+    plan = calibrating.plan(judge, len(sampled), len(owed), ceiling)
+    result.line("plan", str(plan.whole.parts[0]))
+    result.line("spend-ceiling", _ceiling(plan))
+    if owed and (asked.labels or asked.judgments):
+        raise calibrating.ProposalsWanted(asked.project, len(owed), len(sampled))
+    if owed:
+        decide_plan(plan.owed, ceiling, yes=asked.yes, flag=FLAG, budget=state.ceiling)
+        _ask(journal, judge, sampled, owed, plan)
+        proposals = calibrating.read_proposals(journal, judge, sampled)
+    return plan, proposals
+
+
+def _ask(journal: Journal, judge: Judge, sampled: Sequence[Item], owed: Sequence[Item], plan: Plan) -> None:
+    from commands.calibrating import propose, run_id  # noqa: PLC0415 - as above
+    from commands.perform.asking import Asking, Run  # noqa: PLC0415 - as above
+    from commands.perform.live import Live  # noqa: PLC0415 - as above
+    from commands.perform.running import run  # noqa: PLC0415 - as above
+    from commands.render.progress import Progress  # noqa: PLC0415 - as above
+    from ledger.families import providers  # noqa: PLC0415 - as above
+
+    async def main() -> None:
+        async with Live(journal.state(providers.FAMILY)) as live:
+            asking = Asking(journal, live, Run(run_id(judge, sampled), plan.ceiling, "calibrate", plan.whole.total))
+            with Progress(len(owed), "judging") as progress:
+                await propose(asking, judge, owed, progress.advance)
+
+    run(main)
+
+
+def _given(journal: Journal, bench: Bench, asked: Asked, result: Result, spend: str) -> dict[str, Given]:
+    """Return a label for every key, from the flags, the journal and the terminal; refuse with all that is missing."""
+    from commands.calibrating import wanted  # noqa: PLC0415 - as above
+    from commands.labels import LabelsRefused, LabelsWanted, read_labels  # noqa: PLC0415 - as above
+    from commands.perform.credentials import redactor_for  # noqa: PLC0415 - as above
+    from ledger.families import judging, providers  # noqa: PLC0415 - as above
+
+    redact = redactor_for(journal.state(providers.FAMILY)).text
+    asked_for = wanted(bench, journal.state(judging.FAMILY))
+    labels, judgments = list(asked.labels), [redact(text)[0] for text in asked.judgments]
+    readings = read_labels(labels, judgments, asked_for)
+    if readings.missing and not readings.wrong and asked.may_prompt:
+        _prompt(labels, judgments, readings.missing)
+        judgments = [redact(text)[0] for text in judgments]
+        readings = read_labels(labels, judgments, asked_for)
+    if readings.wrong or readings.missing:
+        for flag in readings.missing:
+            if result.as_json:
+                result.item("missing", {"flag": flag})
+        result.finish()
+        if readings.wrong:
+            raise LabelsRefused(asked.project, readings.wrong, readings.missing)
+        raise LabelsWanted(asked.project, readings.missing, spend)
+    return readings.given
+
+
+def _prompt(labels: list[str], judgments: list[str], missing: Sequence[str]) -> None:
+    """Ask for what is missing on the terminal; a score that differs from the judge's is asked why in the next round."""
+    for line in missing:
+        flag, _, template = line.partition(" ")
+        key = template.partition("=")[0]
+        if flag == "--label":
+            labels.append(f"{key}={click.prompt(f'score for {key}', err=True)}")
+            text = click.prompt("why (empty when you agree with the judge)", default="", show_default=False, err=True)
+            if text.strip():
+                judgments.append(f"{key}={text}")
+        else:
+            judgments.append(f"{key}={click.prompt(f'why this score for {key}', err=True)}")
+
+
+def _publish(journal: Journal, bench: Bench, given: dict[str, Given], asked: Asked, result: Result) -> None:
+    from commands.calibrating import calibrated, labelled, publishing  # noqa: PLC0415 - as above
+    from ledger.event import Blobs  # noqa: PLC0415 - as above
+    from ledger.families import judging  # noqa: PLC0415 - as above
+
+    blobs = Blobs()
+    state = journal.state(judging.FAMILY)
+    labels = labelled(bench, state, given, blobs)
+    made = calibrated(bench, labels)
+    _report(result, bench, labels, made)
+    approved = asked.approve or (asked.project, made.id) in state.approved
+    if not approved and asked.may_prompt:
+        approved = click.confirm("Approve this calibration?", err=True)
+    step = publishing(bench, made, tuple(labels.values()), approved=approved)
+    journal.submit(step, blobs=blobs).result()
+    result.line("approved", approved)
+    if not approved:
+        result.text("Approve it with --approve on the same command; the labels are recorded and needn't be repeated.")
+    result.line("calibration", made.id)
+    seq, head = journal.position()
+    result.line("journal", f"{seq} {head}")
+    result.finish()
+
+
+# What is shown.
+
+
+def _show_proposals(result: Result, bench: Bench) -> None:
+    for key, item, axis in bench.rows():
+        said = bench.proposed(item, axis.name)
+        if said is None:
+            result.item("excluded", {"key": key, "reason": bench.proposals[item.subject].problem})
+        else:
+            result.item("proposal", {"key": key, "score": _score(said.score), "rationale": _quoted(said.rationale)})
+
+
+def _quoted(text: str) -> str:
+    """Return a judge's words, short, and such that nobody takes them for a flag to paste."""
+    calm = text.replace("=SCORE", "= SCORE")
+    return calm if len(calm) <= MOST_SHOWN else f"{calm[:MOST_SHOWN]}..."
+
+
+def _report(
+    result: Result, bench: Bench, labels: dict[tuple[str, str], LabelRecorded], calibration: Calibration
+) -> None:
+    for key, item, axis in bench.rows():
+        label, said = labels.get((item.subject, axis.name)), bench.proposed(item, axis.name)
+        if label is not None and said is not None:
+            facts = {"key": key, "score": _score(label.score), "judge": _score(said.score)}
+            result.item("label", {**facts, "difference": _score(said.score - label.score)})
+    for report in calibration.axes:
+        _report_axis(result, report)
+
+
+def _report_axis(result: Result, report: AxisReport) -> None:
+    result.item(
+        "axis",
+        {
+            "axis": report.axis,
+            "counted": report.counted,
+            "excluded": report.excluded,
+            "pass_from": _score(report.threshold),
+            "equal": report.exact,
+            "bias": _measured(report.bias),
+            "mean_difference": _measured(report.mean_difference),
+        },
+    )
+    for name, rows in (("label-histogram", report.labels), ("judge-histogram", report.judge)):
+        for row in rows:
+            result.item(name, {"axis": report.axis, "from": _score(row.low), "to": _score(row.high), "n": row.count})
+    counts = report.confusion
+    result.item(
+        "confusion",
+        {
+            "axis": report.axis,
+            "pass_pass": counts.pass_pass,
+            "pass_fail": counts.pass_fail,
+            "fail_pass": counts.fail_pass,
+            "fail_fail": counts.fail_fail,
+        },
+    )
+    for name, share in (
+        ("agreement", report.agreement),
+        ("sensitivity", report.sensitivity),
+        ("specificity", report.specificity),
+    ):
+        result.item(name, {"axis": report.axis, **_share(share)})
+    for note in report.notes:
+        result.text(f"{report.axis}: {note}")
+
+
+def _share(share: Share | None) -> dict[str, str | int | None]:
+    if share is None:
+        return {"count": "not measured", "n": 0, "low": "not measured", "high": "not measured"}
+    return {"count": share.count, "n": share.of, "low": _score(share.low), "high": _score(share.high)}
+
+
+def _score(score: Scaled) -> str:
+    from ledger.families.judging import in_words  # noqa: PLC0415 - as above
+
+    return in_words(score)
+
+
+def _measured(score: Scaled | None) -> str:
+    return "not measured" if score is None else _score(score)
+
+
+def _ceiling(plan: Plan) -> str:
+    from ledger.money import usd as dollars  # noqa: PLC0415 - as above
+
+    most = plan.whole.total
+    return (
+        f"judging this sample costs at most {'an unknown amount' if most is None else dollars(most)}, "
+        f"under a ceiling of {dollars(plan.ceiling)}"
+    )
+
+
+def _spent(journal: Journal, run: str) -> str:
+    from ledger.families import calls  # noqa: PLC0415 - as above
+    from ledger.money import usd as dollars  # noqa: PLC0415 - as above
+
+    totals = journal.state(calls.FAMILY).totals(run)
+    ambiguous = f", up to {dollars(totals.ambiguous, 6)} more is ambiguous" if totals.ambiguous else ""
+    retries = totals.failed + totals.lost
+    return f"{dollars(totals.settled, 6)} in {totals.calls} calls, {retries} without an answer{ambiguous}"
