@@ -81,10 +81,13 @@ def _scaled(sums: NDArray[np.int64]) -> NDArray[np.int8]:
 
 
 def _integer_roots(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the greatest integers whose squares are at most the numbers (each below 2^62)."""
+    """Return the greatest integers whose squares are at most the numbers (each at most 2^62).
+
+    A number rounded to a double is off by too little to bring its root below an integer that it has; it may be rounded
+    up to a square that it isn't.
+    """
     roots = np.sqrt(numbers.astype(np.float64)).astype(np.int64)
     roots -= roots * roots > numbers
-    roots += (roots + 1) * (roots + 1) <= numbers
     return roots
 
 

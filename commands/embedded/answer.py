@@ -272,7 +272,7 @@ def _embeddings(request: dict[str, Any], knobs: Knobs) -> dict[str, Any]:
 def _models(request: dict[str, Any], knobs: Knobs) -> dict[str, Any]:
     """Return the list of models or, where the request names one, that one: any name is answered to."""
     named = request.get("model")
-    if named is not None:
+    if named:
         return _model(named)
     names = sorted({*cast.MODELS, *knobs.serves, *knobs.serves.values()})
     return {"object": "list", "data": [_model(name) for name in names]}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from projections import hashing
@@ -65,6 +66,17 @@ def test_a_batch_is_the_same_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) 
 def test_scaling_rounds_exactly() -> None:
     sums = np.array([[3, 4], [1, 0], [-1, 1], [2**15 - 1, -(2**15) + 1]], dtype=np.int64)
     assert hashing._scaled(sums).tolist() == [[76, 102], [127, 0], [-90, 90], [90, -90]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 2**31), st.integers(-2, 2))
+@example(2**31, 0)
+@example(2**31 - 1, -1)
+@example(2**31, -1)
+def test_integer_roots_are_exact(root: int, beside: int) -> None:
+    number = min(max(0, root * root + beside), 2**62)
+    (found,) = hashing._integer_roots(np.array([number], dtype=np.int64)).tolist()
+    assert found == math.isqrt(number)
 
 
 def test_the_longest_repetitions_do_not_overflow() -> None:

@@ -121,6 +121,7 @@ def test_the_small_candidate_is_ten_times_cheaper_than_the_large_one() -> None:
         ("Use curl to get the emojis of the GitHub API", "web"),
         ("Write a Python script that implements a class", "code"),
         ("Make a directory and a symlink to it", "files"),
+        ("Run python, then curl", "web"),
         ("", "files"),
     ],
 )
@@ -214,6 +215,12 @@ def test_the_world_model_copies_the_example_most_like_the_action() -> None:
     far = example("ls -la /var/log", "total 0\n", task="List the log files")
     near = example(COMMAND.replace("prettier", "eslint"), "9.0.0\n")
     assert simulated(COMMAND, far, near) == {"observation": "9.0.0\n", "error": False, "done": True}
+
+
+def test_of_equally_near_examples_the_first_is_copied() -> None:
+    first, second = example(COMMAND, "3.1.0\n"), example(COMMAND, "3.2.0\n")
+    assert simulated(COMMAND, first, second)["observation"] == "3.1.0\n"
+    assert simulated(COMMAND, second, first)["observation"] == "3.2.0\n"
 
 
 def test_the_world_model_copies_errors_too_and_an_error_is_never_done() -> None:
@@ -349,6 +356,18 @@ def test_reasoning_is_counted_within_the_output_and_grows_with_the_effort() -> N
         assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
         spent.append(usage["output_tokens_details"]["reasoning_tokens"])
     assert 0 < spent[0] < spent[1]
+
+
+def test_reasoning_may_use_up_the_limit_and_leave_nothing_to_say() -> None:
+    _, body = answer(CHAT, {**judgment(turn()), "max_completion_tokens": 200})
+    choice, usage = body["choices"][0], body["usage"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("length", "")
+    assert usage["completion_tokens"] == usage["completion_tokens_details"]["reasoning_tokens"] == 200
+    _, whole = answer(CHAT, judgment(turn()))
+    spoken = whole["usage"]["completion_tokens"] - 256
+    assert spoken < 200
+    _, partly = answer(CHAT, {**judgment(turn()), "max_completion_tokens": 256 + spoken - 1})
+    assert partly["choices"][0]["finish_reason"] == "length"
 
 
 def test_instructions_of_a_keyed_prompt_are_counted_as_cached() -> None:
