@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +18,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from commands.gateway import problems
@@ -34,7 +36,7 @@ UNAVAILABLE = 503
 _KEPT_HEADERS = ("Retry-After", "retry-after-ms")
 
 Retried = Callable[[str], Awaitable[None]]
-_fresh: ContextVar[list[bool]] = ContextVar("fresh")
+_lines: ContextVar[list[_Line]] = ContextVar("lines")
 
 
 class UpstreamProblem(problems.Problem):
@@ -44,13 +46,37 @@ class UpstreamProblem(problems.Problem):
     cost: int | None = 0
 
 
-class _Connector(aiohttp.TCPConnector):
-    """Remembers whether a request got a new connection: only a kept one may have gone stale."""
+class _Line(ResponseHandler):
+    """A connection that knows whether it served before, and whether a byte came back for the request it has now."""
 
-    async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ANN401, ASYNC109 - theirs
-        with contextlib.suppress(LookupError):
-            _fresh.get().append(True)
-        return await super()._create_connection(req, traces, timeout)
+    uses = 0
+    heard = False
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        super().data_received(data)
+
+    @property
+    def stale(self) -> bool:
+        """Whether it was kept from an earlier request and stayed silent on this one."""
+        return self.uses > 1 and not self.heard
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Tells each request which connection it got: only a kept one may have gone stale."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=0, keepalive_timeout=KEEP_ALIVE)
+        self._factory = functools.partial(_Line, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ANN401, ASYNC109 - theirs
+        connection = await super().connect(req, traces, timeout)
+        line = connection.protocol
+        if isinstance(line, _Line):
+            line.uses += 1
+            line.heard = False
+            _lines.get().append(line)
+        return connection
 
 
 class Upstream:
@@ -66,7 +92,7 @@ class Upstream:
     async def open(self) -> None:
         """Open the session; only inside the loop that will use it."""
         self._session = aiohttp.ClientSession(
-            connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE),
+            connector=_Connector(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
@@ -128,12 +154,12 @@ class Upstream:
             headers["Authorization"] = f"Bearer {credential}"
         if key is not None:
             headers["Idempotency-Key"] = key
-        fresh: list[bool] = []
-        _fresh.set(fresh)
+        lines: list[_Line] = []
+        _lines.set(lines)
         try:
             return await self._post(outgoing, headers)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            if fresh:
+            if not lines or not lines[-1].stale:
                 raise _unreachable(error) from error
             await retried("stale-connection")
         except TimeoutError as error:
@@ -280,8 +306,3 @@ def _credential(connection: Connection) -> str | None:
 def clock() -> float:
     """Return seconds that only grow."""
     return time.perf_counter()
-
-
-async def nothing_retried(_: str) -> None:
-    """Do nothing about a retry; for callers that record none."""
-    await asyncio.sleep(0)

@@ -82,13 +82,15 @@ def stream(*words: str) -> list[Piece]:
     return chunked(*said(*words), chunk({}, "stop"), USAGE, DONE)
 
 
+def ordinary(asked: Asked, count: int) -> Sequence[Piece]:
+    return stream("re", "ady") if asked.json.get("stream") else http(200, completion())
+
+
 class Provider:
     """A server on loopback, in a thread of its own."""
 
     def __init__(self, script: Script | None = None) -> None:
-        self.script: Script = script or (
-            lambda asked, _: stream("re", "ady") if asked.json.get("stream") else http(200, completion())
-        )
+        self.script: Script = script or ordinary
         self.asked: list[Asked] = []
         self.left = 0
         self.connections = 0
@@ -138,10 +140,14 @@ class Provider:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while await self._exchange(reader, writer):
-                pass
-        writer.close()
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._exchange(reader, writer):
+                    pass
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

@@ -9,14 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
 from commands.opening import open_journal
 from ledger.event import Event, Step
 from ledger.families import policies, providers, serving
-from ledger.families.providers import Capabilities, Connection, ConfigureProviders, Model
+from ledger.families.providers import Capabilities, ConfigureProviders, Connection, Model
 
 SECRET = "sk-the-provider-key-0123456789"
 PRICED = Capabilities(
@@ -82,7 +82,7 @@ class Gateway:
         self.url = ""
         self.key = ""
 
-    def __enter__(self) -> Gateway:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
