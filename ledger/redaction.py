@@ -62,17 +62,35 @@ class Redactor:
         return text, count
 
     def data(self, data: bytes) -> tuple[bytes, int]:
-        """Return the bytes without the values, and how many there were."""
+        """Return the bytes without the values, and how many there were. What was JSON is JSON afterwards."""
         count = 0
+        whole = data
         for form in self._bytes:
             if form in data:
                 count += data.count(form)
                 data = data.replace(form, REDACTED.encode())
+        if count and _is_json(whole) and not _is_json(data):  # a value that spanned an escape, or digits of a number
+            data = json.dumps(self._inside(json.loads(whole)), ensure_ascii=False, separators=(",", ":")).encode()
         return data, count
+
+    def _inside(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.text(value)[0]
+        if isinstance(value, dict):
+            return {self.text(name)[0]: self._inside(item) for name, item in value.items()}
+        return [self._inside(item) for item in value] if isinstance(value, list) else value
 
     def error(self, text: str) -> str:
         """Return an error's text without the values and without anything that looks like a key."""
         return redact_key_shapes(self.text(text)[0])[0]
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _forms(secret: str) -> set[str]:

@@ -67,6 +67,8 @@ def _object(raw: bytes) -> dict[str, Any]:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         body = _decoded_leniently(raw)
+    except RecursionError as error:
+        raise UnreadableReply("nested too deeply") from error
     if not isinstance(body, dict):
         raise UnreadableReply("not a JSON object")
     return body

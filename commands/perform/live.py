@@ -168,7 +168,7 @@ def _message(body: bytes) -> str:
     """Return what an error's body says: its message where it has one, else its text."""
     try:
         said = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return " ".join(body[:MOST_SHOWN].decode(errors="replace").split())
     error = said.get("error", said) if isinstance(said, dict) else said
     message = error.get("message") if isinstance(error, dict) else error

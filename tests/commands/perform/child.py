@@ -1,4 +1,4 @@
-"""A process that asks, for tests that kill or race it: ``python -m tests.commands.perform.child ROOT URL CEILING N``."""
+"""A process that asks, to be killed or raced: ``python -m tests.commands.perform.child ROOT URL CEILING N``."""
 
 from __future__ import annotations
 
