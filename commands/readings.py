@@ -118,7 +118,7 @@ class Build:
         from projections.retrieval import Index  # noqa: PLC0415 - as above
 
         rows = np.frombuffer(self._journal.blob(self.completed.vectors.blob), dtype=np.int8)
-        matrix = rows.reshape(-1, self.completed.dimensions)
+        matrix = rows.reshape(sum(member.turns for member in self.manifest.members), self.completed.dimensions)
         kept = [part in (None, member.part) for member in self.manifest.members for _ in range(member.turns)]
         entries = [entry for entry, keep in zip(index_entries(self.manifest), kept, strict=True) if keep]
         return Index(entries, matrix[np.array(kept, dtype=bool)], self._example)

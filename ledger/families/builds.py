@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ledger import canonical, digests
 from ledger.errors import Refusal
 from ledger.event import BlobRef, Command, Event, Family, Found, event
 
@@ -29,6 +30,12 @@ class BuildDiffers(Refusal, name="build-differs", exit_code=45):
             remedy="run `exp check --full`; restore the root from a copy, or build again in a new root",
         )
         self.seq = seq
+
+
+def artifact_id(kind: str, *inputs: object) -> str:
+    """Return the id of something built: its kind and the digest of what decides it, never of when or where."""
+    named = digests.content_digest(canonical.digest_input(kind, *inputs))
+    return f"{kind}-{named.removeprefix(digests.PREFIX)[:32]}"
 
 
 @event("build-completed@1")

@@ -1,0 +1,229 @@
+"""``exp build``: import traces, split them, choose tasks, and build the indexes of a grounded world model."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from commands.cli.options import json_option, non_interactive_option, root_option, usd, yes_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from commands.building import Draft
+    from commands.perform.asking import Asking
+    from commands.perform.outcome import Perform
+    from commands.render.result import Result
+    from ledger.estimates import Estimate
+    from ledger.families.builds import BuildCompleted
+    from ledger.families.providers import Endpoint
+    from ledger.journal import Journal
+    from ledger.money import NanoUSD
+
+PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+FLAG = "--max-build-cost-usd"
+
+
+def _project(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not PROJECT.fullmatch(value):
+        raise click.BadParameter("letters, digits, `.`, `_` and `-`, at most 64, not starting with a mark", ctx, param)
+    return value
+
+
+@click.command(help="Import traces and build a grounded world model.")
+@click.argument("project", callback=_project)
+@click.argument("traces", type=click.Path(path_type=Path))
+@click.option("--source", type=click.Choice(["otlp"]), required=True, help="Format of TRACES: OTLP JSON, plain or .gz.")
+@click.option(FLAG, "ceiling", type=usd, help="Ceiling for embeddings; by default the budget of one command.")
+@click.option("--fit-tasks", type=click.IntRange(1), default=50, show_default=True, help="Tasks to learn from.")
+@click.option("--held-out-tasks", type=click.IntRange(1), default=20, show_default=True, help="Tasks to measure on.")
+@click.option("--dry-run", is_flag=True, help="Say what would be built and what it may cost; record and ask nothing.")
+@root_option
+@yes_option
+@non_interactive_option
+@json_option
+def command(  # noqa: PLR0913 - one argument an option
+    *,
+    project: str,
+    traces: Path,
+    source: str,
+    ceiling: NanoUSD | None,
+    fit_tasks: int,
+    held_out_tasks: int,
+    dry_run: bool,
+    root: Path,
+    yes: bool,
+    non_interactive: bool,
+    as_json: bool,
+) -> None:
+    """Read, plan, record, embed, complete."""
+    del source, non_interactive  # there is one format, and nothing is ever asked for here
+    from commands.opening import open_journal  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from commands.perform.live import Live  # noqa: PLC0415 - as above
+    from commands.perform.running import run  # noqa: PLC0415 - as above
+    from commands.render.result import Result  # noqa: PLC0415 - as above
+    from ledger.families import budget, builds, calls, providers  # noqa: PLC0415 - as above
+
+    asked = Asked(project, traces, ceiling, (fit_tasks, held_out_tasks), yes=yes, dry_run=dry_run)
+    families = (providers.FAMILY, budget.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY)
+    result = Result(as_json)
+    with open_journal(root, "build", *families) as journal:
+
+        async def main() -> None:
+            async with Live(journal.state(providers.FAMILY)) as perform:
+                await build(journal, perform, asked, result)
+
+        run(main)
+    result.finish()
+
+
+class Asked:
+    """What the command line asks for."""
+
+    def __init__(
+        self,
+        project: str,
+        path: Path,
+        ceiling: NanoUSD | None,
+        wanted: tuple[int, int],
+        *,
+        yes: bool,
+        dry_run: bool,
+    ) -> None:
+        self.project = project
+        self.path = path
+        self.ceiling = ceiling
+        self.wanted = wanted
+        self.yes = yes
+        self.dry_run = dry_run
+
+
+async def build(journal: Journal, perform: Perform, asked: Asked, result: Result) -> None:
+    """Build a project's environment from an export, or only say what would be built."""
+    from commands import building  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from commands.perform.asking import Asking, Run  # noqa: PLC0415 - as above
+    from commands.render.progress import Progress  # noqa: PLC0415 - as above
+    from ledger import estimates  # noqa: PLC0415 - as above
+    from ledger.event import Blobs  # noqa: PLC0415 - as above
+    from ledger.families import budget, providers  # noqa: PLC0415 - as above
+    from ledger.families.builds import artifact_id  # noqa: PLC0415 - as above
+
+    configured = journal.state(providers.FAMILY)
+    embedder = configured.endpoint(configured.embedder)
+    models = building.Models(embedder.digest, configured.endpoint(configured.world_model).digest)
+    spending = journal.state(budget.FAMILY)
+    ceiling = budget.ceiling_in_force(spending, asked.ceiling)
+    made = building.draft(asked.path, asked.wanted, _redaction(perform))
+    _say_import(result, asked.project, made)
+    estimate = _estimate(journal, perform, embedder, made)
+    _say_plan(result, estimate, ceiling, len(made.unique_texts) - estimate.calls)
+    estimates.decide_plan(estimate, ceiling, yes=asked.yes, flag=FLAG, budget=spending.ceiling)
+    if asked.dry_run:
+        result.text("dry run: nothing was recorded and nothing was called")
+        return
+    await building.record_import(journal, made)
+    run = Run(
+        id=artifact_id("build-run", made.texts, embedder.digest),
+        ceiling=ceiling,
+        purpose="build",
+        plan=estimate.total,
+    )
+    asking = Asking(journal, perform, run)
+    with Progress(len(made.unique_texts), "embedding") as progress:
+        vectors = await building.embed(asking, embedder, made, progress.advance)
+    blobs = Blobs()
+    completed = building.completed(asked.project, made, vectors, models, blobs)
+    await building.complete(journal, completed, blobs)
+    _say_ids(result, completed)
+    _say_spend(result, asking)
+    position, head = journal.position()
+    result.line("position", position)
+    result.line("head", head)
+
+
+def _redaction(perform: Perform) -> Callable[[str], tuple[str, int]]:
+    """Return what takes configured credentials, and what looks like a key, out of an export's texts."""
+    from ledger.redaction import redact_key_shapes  # noqa: PLC0415 - loaded when a command runs, not for --help
+
+    values = perform.redactor.text
+
+    def redact(text: str) -> tuple[str, int]:
+        text, configured = values(text)
+        text, shaped = redact_key_shapes(text)
+        return text, configured + shaped
+
+    return redact
+
+
+def _estimate(journal: Journal, perform: Perform, embedder: Endpoint, made: Draft) -> Estimate:
+    """Return the most that the texts' vectors may cost, but for those that are recorded."""
+    from ledger import estimates, questions  # noqa: PLC0415 - as above
+    from ledger.families.calls import TextEmbedded  # noqa: PLC0415 - as above
+
+    shown = [perform.redactor.text(text)[0] for text in made.unique_texts]
+    missing = [
+        text
+        for text in shown
+        if journal.find(TextEmbedded, f"{questions.embedding_question(embedder, text).digest}:0") is None
+    ]
+    return estimates.Estimate((estimates.embedding_part(embedder, missing),))
+
+
+def _say_import(result: Result, project: str, made: Draft) -> None:
+    from commands.building import excluded_by_reason  # noqa: PLC0415 - as above
+
+    turns = [turn for trace in made.traces.values() for turn in trace.turns]
+    result.line("project", project)
+    result.line("source", made.source)
+    result.line("traces-accepted", len(made.traces))
+    result.line("traces-refused", made.export.refused)
+    result.line("traces-duplicate", made.export.duplicate)
+    result.line("observations", len(turns))
+    result.line("observations-empty", sum(not turn.observation for turn in turns))
+    result.line("observations-error", sum(turn.error for turn in turns))
+    result.line("redactions", made.export.redactions)
+    for reason, count, place in excluded_by_reason(made.export.exclusions):
+        result.item("excluded", {"reason": reason, "count": count, "first": place})
+    result.line("lineages", len(made.split.fit) + len(made.split.held_out))
+    result.line("lineage-groups", len(made.split.groups))
+    result.line("fit-lineages", len(made.split.fit))
+    result.line("held-out-lineages", len(made.split.held_out))
+    if made.split.moved is not None:
+        result.text(f"one side was empty, so the group of lineage {made.split.moved} was moved to it")
+    result.line("tools", ", ".join(tool.name for tool in made.manifest.tools) or "none")
+    result.line("strata-by", ", ".join(("tool", "length", "error", *made.attributes)))
+    for part in ("fit", "held-out"):
+        result.line(f"{part}-tasks", sum(task.part == part for task in made.manifest.tasks))
+    result.line("rule", made.manifest.rule)
+
+
+def _say_plan(result: Result, estimate: Estimate, ceiling: NanoUSD, there: int) -> None:
+    from ledger.money import usd as shown  # noqa: PLC0415 - as above
+
+    part = estimate.parts[0]
+    most = "unknown" if estimate.total is None else f"at most {shown(estimate.total, 6)}"
+    result.line(
+        "embedding-spend-ceiling",
+        f"{most} of {shown(ceiling)} ({part.calls} texts to embed, {part.input_tokens} bytes; {there} are recorded)",
+    )
+
+
+def _say_ids(result: Result, completed: BuildCompleted) -> None:
+    result.line("serving-rag", completed.serving_rag)
+    result.line("fit-rag", completed.fit_rag)
+    result.line("world-model", completed.world_model)
+    result.line("build", completed.build)
+
+
+def _say_spend(result: Result, asking: Asking) -> None:
+    from ledger.money import usd as shown  # noqa: PLC0415 - as above
+
+    spend = asking.spend()
+    result.line("embedding-spend", shown(spend.settled, 6))
+    if spend.ambiguous:
+        result.line("embedding-spend-ambiguous", f"up to {shown(spend.ambiguous, 6)}")
+    result.line("calls", spend.calls)
+    result.line("retries", spend.retries)
