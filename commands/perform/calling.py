@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.005
 POLLS_A_PROBE = 20
+BUSY = frozenset({429, 503, 529})
 
 
 class CallWithoutAnswer(Refusal, name="call-without-answer", exit_code=50):
@@ -71,12 +72,21 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Retrying(msgspec.Struct, frozen=True):
-    """How often a call without an answer is tried, and how long is waited between: doubling, up to a most."""
+    """How often a call without an answer is tried, and how long is waited between: doubling, up to a most.
+
+    A provider that says it is busy is tried more often, since that passes.
+    """
 
     tries: int = 4
+    busy_tries: int = 6
     first_seconds: float = 0.5
     most_seconds: float = 30.0
     most_asked_for_seconds: float = 120.0
+
+    def gives_up(self, tried: int, failure: Failed) -> bool:
+        """Tell whether that was the last try."""
+        most = max(self.tries, self.busy_tries) if failure.status in BUSY else self.tries
+        return not failure.again or tried >= most
 
     def wait(self, tried: int, asked_for: float | None) -> float:
         """Return the seconds before the next try: half to all of the doubled wait, or what the provider asked for."""
@@ -163,7 +173,7 @@ class Calling:
             if not isinstance(outcome, Failed):
                 return outcome
             tried += 1
-            if not outcome.again or tried >= self._retrying.tries:
+            if self._retrying.gives_up(tried, outcome):
                 raise CallWithoutAnswer(job.endpoint.alias, outcome, tried)
             await self._interruptibly(flight, asyncio.sleep(self._retrying.wait(tried, outcome.retry_after)))
 
@@ -208,8 +218,18 @@ class Calling:
         finally:
             flight.interruptible = False
 
+    def _refuse_early(self, job: Job) -> None:
+        """Refuse what can't fit while own calls are in flight, so that a waiting crowd leaves the journal alone."""
+        ceiling, worst = self._run.ceiling, job.worst_case
+        if ceiling is None or worst is None or not self._in_flight:
+            return
+        committed = self._journal.state(calls.FAMILY).totals(self._run.id).committed
+        if committed + worst > ceiling:
+            raise BudgetWouldBeExceeded(ceiling, committed, worst)
+
     async def _reserve(self, job: Job) -> Call | None:
         """Set the worst case aside; None when another process has the answer by now."""
+        self._refuse_early(job)
         command = calls.ReserveCall(
             question=job.question.digest,
             attempt=job.attempt,

@@ -118,9 +118,10 @@ class _Batch:
     async def bring(self) -> None:
         """Ask, and have the vectors recorded."""
         perform = self._asking.perform
-        question = Question(body=self._body, digest=digests.content_digest(self._manifest))
-        if not perform.asks:
-            await perform(self._endpoint, question)
+        digest = digests.content_digest(self._manifest)
+        if not perform.asks:  # raises, naming what was recorded of the nearest question: its manifest
+            await perform(self._endpoint, Question(body=self._manifest, digest=digest))
+        question = Question(body=self._body, digest=digest)
         blobs = Blobs()
         job = Job(
             endpoint=self._endpoint,

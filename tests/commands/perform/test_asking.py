@@ -23,7 +23,7 @@ from ledger.redaction import Redactor
 from tests.commands.perform.journals import asking_about, journal, kinds
 from tests.commands.perform.provider import chat_bytes, endpoint
 
-NOW = Retrying(tries=3, first_seconds=0.0)
+NOW = Retrying(tries=3, busy_tries=5, first_seconds=0.0)
 UNLIMITED = Run("run", None, "test")
 QUESTION = asking_about("who are you?")
 
@@ -199,6 +199,13 @@ def test_after_the_last_try_the_question_stays_owed_and_the_next_run_goes_on(tmp
         last = list(opened.events(calls.CallReserved))[-1].event
         assert isinstance(last, calls.CallReserved)
         assert last.dispatch == 3
+
+
+def test_a_busy_provider_is_tried_more_often(tmp_path: Path) -> None:
+    with journal(tmp_path / "r") as opened:
+        world = in_turn(*[Failed("status 429", 429)] * 4, Answered(chat_bytes()))
+        asyncio.run(Asking(opened, world, UNLIMITED, retrying=NOW).ask(endpoint(), QUESTION))
+        assert len(world.asked) == 5
 
 
 def test_what_is_refused_for_good_is_not_tried_again(tmp_path: Path) -> None:

@@ -196,7 +196,9 @@ def test_a_provider_that_is_down_ends_in_a_clean_refusal_with_nothing_open(tmp_p
             asked = endpoint(provider.base_url, key="K")
             with journal(tmp_path / "r") as opened:
                 async with Live(Providers(connections={"c": asked.connection}), {"K": SECRET}) as perform:
-                    asking = Asking(opened, perform, UNLIMITED, retrying=Retrying(tries=2, first_seconds=0.0))
+                    asking = Asking(
+                        opened, perform, UNLIMITED, retrying=Retrying(tries=2, busy_tries=2, first_seconds=0.0)
+                    )
                     with pytest.raises(CallWithoutAnswer) as refused:
                         await asking.ask(asked, hello(asked))
                 assert SECRET not in refused.value.what
