@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 import msgspec
 from blake3 import blake3
 
-from commands.readings import Manifest, Member, Part, Task, index_entries
+from commands.readings import Build, Manifest, Member, Part, Task, index_entries, read_build
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.event import Blobs, Step
 from ledger.families import builds, traces
-from ledger.families.builds import BuildCompleted, CompleteBuild, artifact_id
+from ledger.families.builds import BuildCompleted, BuildDiffers, CompleteBuild, artifact_id
+from ledger.families.calls import TextEmbedded
 from ledger.families.traces import Exclusion, RecordImport, Trace, TraceImported
 from projections import split as splitting
 from projections import tasks as choosing
@@ -35,7 +36,9 @@ LINE_BYTES = 64 << 20
 TOGETHER = 256
 TEXTS_A_REQUEST = 512
 GZIP = b"\x1f\x8b"
-_encode = msgspec.json.Encoder(order="sorted").encode
+encoded = msgspec.json.Encoder(order="sorted").encode
+
+Wanted = tuple[int, int]  # fit and held-out tasks
 
 
 class ExportUnreadable(Refusal, name="export-unreadable", exit_code=41):
@@ -75,9 +78,9 @@ class TooAlike(Refusal, name="corpus-too-alike", exit_code=43):
 class NoTaskTexts(Refusal, name="no-task-texts", exit_code=44):
     """Traces of one side don't say what their task was, so none can be simulated."""
 
-    def __init__(self, path: Path, part: Part, traces_: int) -> None:
+    def __init__(self, path: Path, part: Part) -> None:
         super().__init__(
-            f"none of the {traces_} {part} traces says what its task was; nothing was recorded",
+            f"none of the {part} traces says what its task was; nothing was recorded",
             where=str(path),
             remedy="export the prompt with each trace (gen_ai.input.messages or gen_ai.prompt)",
         )
@@ -121,10 +124,8 @@ class Source:
 
 
 class Draft(msgspec.Struct):
-    """A build before its texts are embedded: all that follows from the export alone."""
+    """A build before its texts are embedded: all that follows from traces alone."""
 
-    source: str
-    export: Export
     traces: dict[str, Trace]
     manifest: Manifest
     split: splitting.Split
@@ -137,16 +138,27 @@ class Draft(msgspec.Struct):
         return tuple(dict.fromkeys(self.texts))
 
 
-def draft(path: Path, wanted: tuple[int, int], redact: Redact) -> Draft:
-    """Read an export and decide all that needs no embedding; nothing is recorded."""
+class Import(msgspec.Struct):
+    """An export, read: the digest of its plain bytes, and what was found in it."""
+
+    path: Path
+    source: str
+    export: Export
+
+
+def read(path: Path, redact: Redact) -> Import:
+    """Read an export; ExportUnreadable, or NothingToBuild when no trace has steps."""
     source = Source(path)
     export = read_export(source.lines(), redact)
     if not export.traces:
         raise NothingToBuild(path, export.refused, sorted({one.reason for one in export.exclusions}))
-    by_digest = {digests.content_digest(traces.encoded(trace)): trace for trace in export.traces}
-    ordered = dict(sorted(by_digest.items()))
-    lineages = {trace.lineage: trace.task for trace in ordered.values()}
-    sides = splitting.split(lineages)
+    return Import(path, source.digest, export)
+
+
+def draft(traces_: Iterable[Trace], wanted: Wanted, path: Path) -> Draft:
+    """Decide all that needs no embedding; ``path`` is named by refusals."""
+    ordered = dict(sorted((digests.content_digest(traces.encoded(trace)), trace) for trace in traces_))
+    sides = splitting.split({trace.lineage: trace.task for trace in reversed(ordered.values())})
     if len(sides.groups) < 2:  # noqa: PLR2004 - one to fit and one to hold out
         raise TooAlike(path, len(ordered))
     fit = frozenset(sides.fit)
@@ -161,8 +173,9 @@ def draft(path: Path, wanted: tuple[int, int], redact: Redact) -> Draft:
         for digest, trace in ordered.items()
     )
     attributes = choosing.dividing_attributes(tuple(ordered.values()))
-    chosen, rule = _tasks(path, ordered, sides, attributes, wanted)
+    chosen, rule = _tasks(path, _candidates(ordered, sides, attributes), wanted)
     manifest = Manifest(
+        wanted=wanted,
         rule=f"{splitting.RULE}; {rule}",
         members=members,
         tasks=chosen,
@@ -171,69 +184,67 @@ def draft(path: Path, wanted: tuple[int, int], redact: Redact) -> Draft:
     texts = tuple(
         retrieval_text(trace.task, turn.tool, turn.arguments) for trace in ordered.values() for turn in trace.turns
     )
-    return Draft(source.digest, export, ordered, manifest, sides, attributes, texts)
+    return Draft(ordered, manifest, sides, attributes, texts)
 
 
-def _tasks(
-    path: Path,
-    ordered: dict[str, Trace],
-    sides: splitting.Split,
-    attributes: Sequence[str],
-    wanted: tuple[int, int],
-) -> tuple[tuple[Task, ...], str]:
-    """Return the tasks of both sides, and the rule they were chosen by."""
-    group_of = sides.group_of
-    candidates: dict[str, choosing.Candidate] = {}
-    digest_of: dict[str, str] = {}
+def _candidates(
+    ordered: dict[str, Trace], sides: splitting.Split, attributes: Sequence[str]
+) -> dict[Part, list[tuple[str, choosing.Candidate]]]:
+    """Return, for each side, a candidate a lineage that says what its task is, with its trace."""
+    group_of, fit = sides.group_of, frozenset(sides.fit)
+    there: dict[Part, list[tuple[str, choosing.Candidate]]] = {"fit": [], "held-out": []}
+    seen: set[str] = set()
     for digest, trace in ordered.items():
         lineage = trace.lineage
-        if trace.task and lineage not in candidates:
-            digest_of[lineage] = digest
-            candidates[lineage] = choosing.Candidate(
+        if trace.task and lineage not in seen:
+            seen.add(lineage)
+            one = choosing.Candidate(
                 lineage=lineage,
                 group=group_of[lineage],
                 text=trace.task,
                 stratum=choosing.stratum(trace, attributes),
                 grams=splitting.trigrams(trace.task),
             )
-    there: dict[Part, list[choosing.Candidate]] = {
-        part: [candidates[lineage] for lineage in lineages if lineage in candidates] for part, lineages in _sides(sides)
-    }
+            there["fit" if lineage in fit else "held-out"].append((digest, one))
+    return there
+
+
+def _tasks(
+    path: Path, there: dict[Part, list[tuple[str, choosing.Candidate]]], wanted: Wanted
+) -> tuple[tuple[Task, ...], str]:
+    """Return the tasks of both sides, and the rule they were chosen by."""
     for part, some in there.items():
         if not some:
-            raise NoTaskTexts(path, part, len(ordered))
+            raise NoTaskTexts(path, part)
     counts = choosing.counts(wanted, (len(there["fit"]), len(there["held-out"])))
     made = []
-    for part, count in zip(there, (counts.fit, counts.held_out), strict=True):
+    for (part, some), count in zip(there.items(), (counts.fit, counts.held_out), strict=True):
+        trace_of = {one.lineage: digest for digest, one in some}
         made += [
             Task(
                 id=artifact_id("task", one.lineage, one.text),
                 lineage=one.lineage,
-                trace=digest_of[one.lineage],
+                trace=trace_of[one.lineage],
                 text=one.text,
                 stratum=one.stratum,
                 part=part,
             )
-            for one in choosing.choose(there[part], count)
+            for one in choosing.choose([one for _, one in some], count)
         ]
     return tuple(made), counts.rule
 
 
-def _sides(sides: splitting.Split) -> tuple[tuple[Part, tuple[str, ...]], ...]:
-    return ("fit", sides.fit), ("held-out", sides.held_out)
-
-
-async def record_import(journal: Journal, made: Draft) -> None:
+async def record_import(journal: Journal, imported: Import, made: Draft) -> None:
     """Record the traces and exclusions that aren't recorded yet, some at a time."""
     known = journal.find_many(TraceImported, tuple(made.traces))
     fresh = [trace for digest, trace in made.traces.items() if digest not in known]
-    excluded = made.export.exclusions
+    excluded = imported.export.exclusions
     for first in range(0, max(len(fresh), len(excluded)), TOGETHER):
         blobs = Blobs()
         command = RecordImport(
-            source=made.source,
+            source=imported.source,
             traces=tuple(traces.importing(trace, blobs) for trace in fresh[first : first + TOGETHER]),
-            excluded=tuple(traces.excluding(made.source, one, blobs) for one in excluded[first : first + TOGETHER]),
+            excluded=tuple(traces.excluding(imported.source, one, blobs) for one in excluded[first : first + TOGETHER]),
         )
         await journal.record(Step(traces.FAMILY, command), blobs=blobs)
 
@@ -258,30 +269,81 @@ class Models(msgspec.Struct, frozen=True):
     world_model: str
 
 
-def completed(project: str, made: Draft, vectors: dict[str, bytes], models: Models, blobs: Blobs) -> BuildCompleted:
-    """Return the build by its ids; they digest its inputs and the vectors, in the manifest's order."""
-    entries = index_entries(made.manifest)
-    named = {text: digests.content_digest(vector) for text, vector in vectors.items()}
-    rows = [(entry.digest, named[text]) for entry, text in zip(entries, made.texts, strict=True)]
-    fit = frozenset(made.split.fit)
-    fit_rows = [row for row, entry in zip(rows, entries, strict=True) if entry.lineage in fit]
-    serving_rag = artifact_id("serving-rag", VERSION, models.embedder, rows)
-    fit_rag = artifact_id("fit-rag", VERSION, models.embedder, fit_rows)
-    manifest = blobs.put(_encode(made.manifest), "application/json")
-    world_model = artifact_id("world-model", VERSION, models.world_model, fit_rag, made.manifest.tools)
-    return BuildCompleted(
+def completed(
+    project: str, source: str, made: Draft, vectors: dict[str, bytes], models: Models
+) -> tuple[BuildCompleted, Blobs]:
+    """Return the build by its ids, with its contents."""
+    blobs = Blobs()
+    rows = [vectors[text] for text in made.texts]
+    manifest = blobs.put(encoded(made.manifest), "application/json")
+    ids = named(made.manifest, rows, models)
+    build = BuildCompleted(
         project=project,
-        build=artifact_id("build", VERSION, manifest.blob, serving_rag, fit_rag, world_model),
-        source=made.source,
-        serving_rag=serving_rag,
-        fit_rag=fit_rag,
-        world_model=world_model,
+        build=ids.build,
+        source=source,
+        serving_rag=ids.serving_rag,
+        fit_rag=ids.fit_rag,
+        world_model=ids.world_model,
         embedder=models.embedder,
         model=models.world_model,
         manifest=manifest,
-        vectors=blobs.put(b"".join(vectors[text] for text in made.texts), "application/x-int8"),
-        dimensions=len(next(iter(vectors.values()), b"")),
+        vectors=blobs.put(b"".join(rows), "application/x-int8"),
+        dimensions=len(rows[0]) if rows else 0,
     )
+    return build, blobs
+
+
+class Ids(msgspec.Struct, frozen=True):
+    """The ids of a build's artifacts."""
+
+    serving_rag: str
+    fit_rag: str
+    world_model: str
+    build: str
+
+
+def named(manifest: Manifest, vectors: Sequence[bytes], models: Models) -> Ids:
+    """Return the ids: they digest the manifest, the models, and the vectors in the manifest's order of steps."""
+    parts = [member.part for member in manifest.members for _ in range(member.turns)]
+    rows = [
+        (entry.digest, digests.content_digest(vector))
+        for entry, vector in zip(index_entries(manifest), vectors, strict=True)
+    ]
+    fit_rows = [row for row, part in zip(rows, parts, strict=True) if part == "fit"]
+    serving_rag = artifact_id("serving-rag", VERSION, models.embedder, rows)
+    fit_rag = artifact_id("fit-rag", VERSION, models.embedder, fit_rows)
+    world_model = artifact_id("world-model", VERSION, models.world_model, fit_rag, manifest.tools)
+    content = digests.content_digest(encoded(manifest))
+    return Ids(serving_rag, fit_rag, world_model, artifact_id("build", VERSION, content, serving_rag, world_model))
+
+
+def verify_build(journal: Journal, project: str) -> Build:
+    """Return the project's build after deriving it again from the recorded traces and vectors.
+
+    BuildDiffers names what can't be derived; the journal's own refusals name events and contents that are damaged.
+    """
+    build = read_build(journal, project)
+    known, manifest = build.completed, build.manifest
+    seq = next(record.seq for record in journal.events(BuildCompleted, stream=known.stream) if record.event == known)
+    recorded = journal.find_many(TraceImported, [member.trace for member in manifest.members])
+    if len(recorded) != len(manifest.members):
+        raise BuildDiffers(seq, "list of traces")
+    made = draft([build.trace(member.trace) for member in manifest.members], manifest.wanted, journal.path)
+    if made.manifest != manifest:
+        raise BuildDiffers(seq, "split, tasks or tools")
+    vectors, size = journal.blob(known.vectors.blob), known.dimensions
+    rows = [vectors[at : at + size] for at in range(0, len(vectors), size)] if size else []
+    embedded = {
+        record.event.embedded.vector.blob
+        for record in journal.events(TextEmbedded)
+        if isinstance(record.event, TextEmbedded)
+    }
+    if len(rows) != len(made.texts) or any(digests.content_digest(row) not in embedded for row in rows):
+        raise BuildDiffers(seq, "vectors")
+    ids = named(manifest, rows, Models(known.embedder, known.model))
+    if ids != Ids(known.serving_rag, known.fit_rag, known.world_model, known.build):
+        raise BuildDiffers(seq, "ids")
+    return build
 
 
 async def complete(journal: Journal, build: BuildCompleted, blobs: Blobs) -> None:

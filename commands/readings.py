@@ -42,8 +42,12 @@ class Member(Fact):
 
 
 class Manifest(Fact):
-    """What a build consists of. Members are in order of digest; index rows are their turns in this order."""
+    """What a build consists of, and how many fit and held-out tasks were wanted.
 
+    Members are in order of digest; the rows of an index are their turns in this order.
+    """
+
+    wanted: tuple[int, int]
     rule: str
     members: tuple[Member, ...]
     tasks: tuple[Task, ...]

@@ -13,7 +13,7 @@ from commands.cli.options import json_option, non_interactive_option, root_optio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from commands.building import Draft
+    from commands.building import Draft, Import
     from commands.perform.asking import Asking
     from commands.perform.outcome import Perform
     from commands.render.result import Result
@@ -67,16 +67,22 @@ def command(  # noqa: PLR0913 - one argument an option
     from commands.render.result import Result  # noqa: PLC0415 - as above
     from ledger.families import budget, builds, calls, providers  # noqa: PLC0415 - as above
 
-    asked = Asked(project, traces, ceiling, (fit_tasks, held_out_tasks), yes=yes, dry_run=dry_run)
     families = (providers.FAMILY, budget.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY)
+    asked = Asked(project, traces, ceiling, (fit_tasks, held_out_tasks), yes=yes)
     result = Result(as_json)
     with open_journal(root, "build", *families) as journal:
+        configured = journal.state(providers.FAMILY)
+        perform = Live(configured)
+        plan = prepare(journal, perform, asked, result)
 
         async def main() -> None:
-            async with Live(journal.state(providers.FAMILY)) as perform:
-                await build(journal, perform, asked, result)
+            async with perform:
+                await carry_out(journal, perform, plan, result)
 
-        run(main)
+        if dry_run:
+            result.text("dry run: nothing was recorded and nothing was called")
+        else:
+            run(main)
     result.finish()
 
 
@@ -84,60 +90,73 @@ class Asked:
     """What the command line asks for."""
 
     def __init__(
-        self,
-        project: str,
-        path: Path,
-        ceiling: NanoUSD | None,
-        wanted: tuple[int, int],
-        *,
-        yes: bool,
-        dry_run: bool,
+        self, project: str, path: Path, ceiling: NanoUSD | None, wanted: tuple[int, int], *, yes: bool
     ) -> None:
         self.project = project
         self.path = path
         self.ceiling = ceiling
         self.wanted = wanted
         self.yes = yes
-        self.dry_run = dry_run
 
 
-async def build(journal: Journal, perform: Perform, asked: Asked, result: Result) -> None:
-    """Build a project's environment from an export, or only say what would be built."""
+class Plan:
+    """What is to be recorded and asked."""
+
+    def __init__(
+        self, asked: Asked, imported: Import, made: Draft, ceiling: NanoUSD, worst_case: NanoUSD | None
+    ) -> None:
+        self.project = asked.project
+        self.imported = imported
+        self.made = made
+        self.ceiling = ceiling
+        self.worst_case = worst_case
+
+
+def prepare(journal: Journal, perform: Perform, asked: Asked, result: Result) -> Plan:
+    """Read the export and say what would be built; refuse what would cost too much. Nothing is recorded."""
     from commands import building  # noqa: PLC0415 - loaded when a command runs, not for --help
-    from commands.perform.asking import Asking, Run  # noqa: PLC0415 - as above
-    from commands.render.progress import Progress  # noqa: PLC0415 - as above
     from ledger import estimates  # noqa: PLC0415 - as above
-    from ledger.event import Blobs  # noqa: PLC0415 - as above
     from ledger.families import budget, providers  # noqa: PLC0415 - as above
-    from ledger.families.builds import artifact_id  # noqa: PLC0415 - as above
 
     configured = journal.state(providers.FAMILY)
     embedder = configured.endpoint(configured.embedder)
-    models = building.Models(embedder.digest, configured.endpoint(configured.world_model).digest)
+    configured.endpoint(configured.world_model)
     spending = journal.state(budget.FAMILY)
     ceiling = budget.ceiling_in_force(spending, asked.ceiling)
-    made = building.draft(asked.path, asked.wanted, _redaction(perform))
-    _say_import(result, asked.project, made)
+    imported = building.read(asked.path, _redaction(perform))
+    made = building.draft(imported.export.traces, asked.wanted, asked.path)
+    _say_import(result, asked.project, imported, made)
     estimate = _estimate(journal, perform, embedder, made)
     _say_plan(result, estimate, ceiling, len(made.unique_texts) - estimate.calls)
     estimates.decide_plan(estimate, ceiling, yes=asked.yes, flag=FLAG, budget=spending.ceiling)
-    if asked.dry_run:
-        result.text("dry run: nothing was recorded and nothing was called")
-        return
-    await building.record_import(journal, made)
+    return Plan(asked, imported, made, ceiling, estimate.total)
+
+
+async def carry_out(journal: Journal, perform: Perform, plan: Plan, result: Result) -> None:
+    """Record the traces, embed the texts, and record the build. What is recorded already isn't again."""
+    from commands import building  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from commands.perform.asking import Asking, Run  # noqa: PLC0415 - as above
+    from commands.render.progress import Progress  # noqa: PLC0415 - as above
+    from ledger.families import providers  # noqa: PLC0415 - as above
+    from ledger.families.builds import artifact_id  # noqa: PLC0415 - as above
+
+    made = plan.made
+    configured = journal.state(providers.FAMILY)
+    embedder = configured.endpoint(configured.embedder)
+    models = building.Models(embedder.digest, configured.endpoint(configured.world_model).digest)
+    await building.record_import(journal, plan.imported, made)
     run = Run(
         id=artifact_id("build-run", made.texts, embedder.digest),
-        ceiling=ceiling,
+        ceiling=plan.ceiling,
         purpose="build",
-        plan=estimate.total,
+        plan=plan.worst_case,
     )
     asking = Asking(journal, perform, run)
     with Progress(len(made.unique_texts), "embedding") as progress:
         vectors = await building.embed(asking, embedder, made, progress.advance)
-    blobs = Blobs()
-    completed = building.completed(asked.project, made, vectors, models, blobs)
-    await building.complete(journal, completed, blobs)
-    _say_ids(result, completed)
+    build, blobs = building.completed(plan.project, plan.imported.source, made, vectors, models)
+    await building.complete(journal, build, blobs)
+    _say_ids(result, build)
     _say_spend(result, asking)
     position, head = journal.position()
     result.line("position", position)
@@ -172,20 +191,20 @@ def _estimate(journal: Journal, perform: Perform, embedder: Endpoint, made: Draf
     return estimates.Estimate((estimates.embedding_part(embedder, missing),))
 
 
-def _say_import(result: Result, project: str, made: Draft) -> None:
+def _say_import(result: Result, project: str, imported: Import, made: Draft) -> None:
     from commands.building import excluded_by_reason  # noqa: PLC0415 - as above
 
     turns = [turn for trace in made.traces.values() for turn in trace.turns]
     result.line("project", project)
-    result.line("source", made.source)
+    result.line("source", imported.source)
     result.line("traces-accepted", len(made.traces))
-    result.line("traces-refused", made.export.refused)
-    result.line("traces-duplicate", made.export.duplicate)
+    result.line("traces-refused", imported.export.refused)
+    result.line("traces-duplicate", imported.export.duplicate)
     result.line("observations", len(turns))
     result.line("observations-empty", sum(not turn.observation for turn in turns))
     result.line("observations-error", sum(turn.error for turn in turns))
-    result.line("redactions", made.export.redactions)
-    for reason, count, place in excluded_by_reason(made.export.exclusions):
+    result.line("redactions", imported.export.redactions)
+    for reason, count, place in excluded_by_reason(imported.export.exclusions):
         result.item("excluded", {"reason": reason, "count": count, "first": place})
     result.line("lineages", len(made.split.fit) + len(made.split.held_out))
     result.line("lineage-groups", len(made.split.groups))

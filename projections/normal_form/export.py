@@ -13,6 +13,7 @@ from projections.normal_form.spans import Span, spans
 from projections.normal_form.steps import normal_form
 
 MOST_LISTED = 1_000  # of one reason; the rest is counted
+MOST_DETAIL = 2_000
 
 
 class Export(msgspec.Struct):
@@ -75,8 +76,8 @@ def _listed(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
     merged: dict[tuple[str, str], Exclusion] = {}
     for one in exclusions:
         known = merged.get((one.reason, one.place))
-        merged[one.reason, one.place] = (
-            one if known is None else msgspec.structs.replace(known, count=known.count + one.count)
+        merged[one.reason, one.place] = msgspec.structs.replace(
+            known or one, count=one.count + (known.count if known else 0), detail=one.detail[:MOST_DETAIL]
         )
     listed: list[Exclusion] = []
     seen: Counter[str] = Counter()

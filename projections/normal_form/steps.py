@@ -30,6 +30,7 @@ class _Step(msgspec.Struct):
 
     call: Call
     place: str
+    round: int
     observation: str | None = None
     error: bool = False
 
@@ -43,6 +44,7 @@ class Reading(msgspec.Struct):
     final: str | None = None
     asked: int = 0
     silent: int = 0
+    round: int = 0  # how many model calls acted so far
 
     def chat(self, span: Span) -> None:
         """Take a model's call: what it was given, and what it did."""
@@ -52,6 +54,7 @@ class Reading(msgspec.Struct):
         own = _own_call(span)
         if own is not None and not calls:
             calls = [own]
+        self.round += bool(calls)
         for call in calls:
             self._act(call, span.place)
         text = "\n".join(filter(None, (message.text for message in said)))
@@ -79,7 +82,7 @@ class Reading(msgspec.Struct):
                     Exclusion(place=span.place, reason="observation-without-action", detail=f"{span.trace} {span.span}")
                 )
                 return
-            step = _Step(Call(identity, name or UNNAMED_TOOL, written(arguments)), span.place)
+            step = _Step(Call(identity, name or UNNAMED_TOOL, written(arguments)), span.place, self.round)
             self.steps.append(step)
         elif not step.call.arguments and arguments is not None:
             step.call = Call(step.call.id, step.call.name, written(arguments))
@@ -104,7 +107,8 @@ class Reading(msgspec.Struct):
     def _act(self, call: Call, place: str) -> None:
         if call.id and any(step.call.id == call.id for step in self.steps):
             return
-        self.steps.append(_Step(Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments), place))
+        named = Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments)
+        self.steps.append(_Step(named, place, self.round))
 
     def _observe(self, result: Result) -> None:
         for step in self.steps:
@@ -113,14 +117,18 @@ class Reading(msgspec.Struct):
                 return
 
     def _waiting(self, identity: str, name: str) -> _Step | None:
-        """Return the first action without an observation that this run can belong to, by id, else by name."""
+        """Return the first action without an observation that this run can belong to, by id, else by name.
+
+        By name it can only belong to the newest model call: an earlier one's observation is lost, not late.
+        """
         waiting = [step for step in self.steps if step.observation is None]
         if identity:
             for step in waiting:
                 if step.call.id == identity:
                     return step
             waiting = [step for step in waiting if not step.call.id]
-        return next((step for step in waiting if not name or step.call.name == name), None)
+        newest = (step for step in waiting if step.round == self.round)
+        return next((step for step in newest if not name or step.call.name == name), None)
 
     def turns(self) -> Iterator[Turn]:
         """Yield the steps that were observed; the others are exclusions."""
