@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import socket
@@ -54,11 +55,16 @@ def test_it_prints_its_address_serves_names_and_ends_quietly_when_told_to() -> N
 
 
 def test_an_interrupt_ends_it_within_seconds_even_while_a_request_hangs() -> None:
-    with serving("--fault", "hang") as (url, process):
+    with serving("--fault", "hang") as (url, process), socket.socket() as waiting:
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{url}/chat/completions", json=ASKED, headers=KEYED, timeout=0.3)
-        with httpx.Client() as client, pytest.raises(httpx.ReadTimeout):
-            client.post(f"{url}/chat/completions", json=ASKED, headers=KEYED, timeout=0.3)
+        address = httpx.URL(url)
+        body = json.dumps({"model": "m", "input": "hello"})
+        head = "POST /responses HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\n"
+        waiting.connect((address.host, address.port))
+        waiting.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        while httpx.get(f"{url.removesuffix('/v1')}/stand-in/requests").json()["POST"] < 2:
+            pass
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
         assert process.stderr is not None

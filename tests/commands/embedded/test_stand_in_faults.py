@@ -39,6 +39,8 @@ def test_of_two_faults_the_first_strikes_and_both_count() -> None:
     counted = Faults((faults.parse("429:first=1"), faults.parse("500:every=2")))
     found = [counted.struck("candidate") for _ in range(4)]
     assert [fault and fault.kind for fault in found] == ["429", "500", None, "500"]
+    both = Faults((faults.parse("429:first=1"), faults.parse("500:first=1")))
+    assert both.struck("candidate") == faults.parse("429:first=1")
 
 
 @pytest.mark.parametrize(

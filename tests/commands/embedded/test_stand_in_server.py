@@ -125,6 +125,12 @@ def test_the_official_client_gets_a_response_plain_and_streamed(client: openai.O
     assert pieces == plain.output[-1].arguments
 
 
+def test_a_streamed_response_that_was_cut_ends_as_incomplete(client: openai.OpenAI) -> None:
+    events = list(client.responses.create(**responses(max_output_tokens=16), stream=True))
+    assert events[-1].type == "response.incomplete"
+    assert events[-1].response.incomplete_details.reason == "max_output_tokens"
+
+
 def test_a_response_in_words_can_be_streamed(client: openai.OpenAI) -> None:
     asked = {"model": "embedded-large", "input": "Reply with the single word ready."}
     assert client.responses.create(**asked).output_text == "ready"  # type: ignore[call-overload]
