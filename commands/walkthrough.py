@@ -33,6 +33,8 @@ WANTS_LABELS = 12
 IDEMPOTENCY_KEY = "quickstart-request"
 QUESTION = "Count the lines of notes.txt and print the number."
 IDS = ("build", "fit-rag", "serving-rag", "world-model", "setup", "calibration", "policy", "report")
+ROWS = ("candidate", "held-out", "routed")
+REPLAYED = "verified completed optimization"
 _LABEL = re.compile(r"--label ([A-Za-z0-9_:-]+)=SCORE")
 _STOP_SECONDS = 20
 
@@ -115,6 +117,8 @@ class Walk:
         self.root = root
         self.done: list[Done] = []
         self.ids: dict[str, str] = {}
+        self.said: dict[str, Any] = {}
+        self.report: dict[str, list[dict[str, Any]]] = {}
         self.fingerprint = ""
         self._advance = advance
         self._traces = corpus()
@@ -174,8 +178,10 @@ class Walk:
         for name in ("policy", "report"):
             if first.get(name) != self.ids.get(name):
                 raise AnswersDiffer(f"the {name} id of the replay", first.get(name, ""), self.ids.get(name, ""))
-        if self.done[-1].calls:
-            raise AnswersDiffer("provider calls of the replay", "0", str(self.done[-1].calls))
+        if self.done[-1].calls or self.said.get("replay") != REPLAYED:
+            said = f"{self.done[-1].calls} calls, {self.said.get('replay', 'no replay')}"
+            raise AnswersDiffer("the second optimization", f"0 calls, {REPLAYED}", said)
+        self.report = {name: self.said.get(name) or [] for name in ROWS}
 
     def _serve(self) -> None:
         started, before = time.monotonic(), self._position()
@@ -213,8 +219,8 @@ class Walk:
         return ran
 
     def _keep_ids(self, stdout: str) -> None:
-        said: Any = json.loads(stdout or "{}")
-        self.ids.update({name: said[name] for name in IDS if isinstance(said.get(name), str)})
+        self.said = json.loads(stdout or "{}")
+        self.ids.update({name: self.said[name] for name in IDS if isinstance(self.said.get(name), str)})
 
     def _note(self, title: str, arguments: Sequence[str], started: float, before: int) -> None:
         elapsed = round(1000 * (time.monotonic() - started))

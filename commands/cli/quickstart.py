@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.cli.options import json_option, non_interactive_option, root_option
+from commands.cli.options import DEFAULT_ROOT, json_option, non_interactive_option, root_option
 from commands.render.result import Result
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(root: Path, *, non_interactive: bool, as_json: bool) -> None:
     """Build, judge, optimize, replay and serve; then say what was done, how long it took, and what to try next."""
     from commands.render.progress import Progress  # noqa: PLC0415 - not needed for --help
-    from commands.walkthrough import Walk  # noqa: PLC0415 - as above
+    from commands.walkthrough import REPLAYED, Walk  # noqa: PLC0415 - as above
 
     del non_interactive  # nothing is ever asked for here
     with Progress(Walk.steps(), "quickstart") as progress:
@@ -29,8 +29,12 @@ def command(root: Path, *, non_interactive: bool, as_json: bool) -> None:
         walk.take_all()
     result = Result(as_json)
     _say_steps(result, walk)
+    for name, rows in walk.report.items():
+        for row in rows:
+            result.item(name, row)
     for name, value in walk.ids.items():
         result.line(name, value)
+    result.line("replay", REPLAYED)
     if walk.fingerprint:
         result.line("answered by", f"{walk.fingerprint} (the embedded provider: rules, no model)")
     for line in _next(root):
@@ -55,12 +59,12 @@ def _say_steps(result: Result, walk: Walk) -> None:
 
 def _next(root: Path) -> tuple[str, ...]:
     """Return what to try after this."""
-    where = "" if root == Path(".exp") else f" --root {root}"
-    return (
-        "",
-        "Try next:",
-        f"  exp check --full{where}                verify every event and every recorded text",
-        f"  exp run quickstart{where}              serve the router; its key is in {root}/gateway/",
-        f"  exp quickstart{where}                  the same again: nothing is asked twice",
-        "  exp build PROJECT TRACES --source otlp      your own traces; README.md has the five minutes in full",
-    )
+    where = "" if root == DEFAULT_ROOT else f" --root {root}"
+    offers = {
+        f"exp check --full{where}": "verify every event and every recorded text",
+        f"exp run quickstart{where}": f"serve the router; its key is in {root}/gateway/",
+        f"exp quickstart{where}": "the same again: nothing is asked twice",
+        "exp build PROJECT TRACES --source otlp": "your own traces; README.md has the five minutes in full",
+    }
+    widest = max(map(len, offers))
+    return ("", "Try next:", *(f"  {command.ljust(widest)}  {what}" for command, what in offers.items()))
