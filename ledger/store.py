@@ -353,8 +353,7 @@ class Store:
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+        self._connection.execute("ROLLBACK")
 
     def truncate_wal(self, *, even_small: bool = False) -> None:
         """Move the write-ahead log into the database when it is big. The caller holds the lock.
@@ -372,10 +371,7 @@ class Store:
             self._connection.set_busy_timeout(BUSY_MS)
 
     def _wal_bytes(self) -> int:
-        try:
-            return os.stat(self._log).st_size  # noqa: PTH116 - asked after every commit, and a Path costs three times that
-        except FileNotFoundError:
-            return 0
+        return os.stat(self._log).st_size  # noqa: PTH116 - asked after every commit, and a Path costs three times that
 
     def close(self) -> None:
         self._connection.close()

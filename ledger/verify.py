@@ -59,6 +59,7 @@ class _Check:
         self.named: dict[bytes, list[int]] = {}
         self.referred: set[bytes] = set()
         self.erased: set[str] = set()
+        self.unreadable: set[int] = set()
 
     def run(self) -> list[Finding]:
         last, _ = self.store.last()
@@ -131,10 +132,11 @@ class _Check:
                 try:
                     yield from self.store.rows_to_check(seq - 1, seq)
                 except apsw.CorruptError:
+                    self.unreadable.add(seq)
                     self._add("unreadable", seq, f"event {seq}", f"event {seq} can't be read from the file")
 
     def _missing(self, first: int, last: int) -> None:
-        for seq in range(first, last + 1):
+        for seq in sorted(set(range(first, last + 1)) - self.unreadable):
             self._add("event-missing", seq, f"event {seq}", f"event {seq} is missing")
 
     def _event(self, row: Any, head: bytes | None) -> None:  # noqa: ANN401 - columns as they are, whatever their type

@@ -123,9 +123,7 @@ class Writer:
                 time.sleep(wait)
             try:
                 with self._sidecar.held():
-                    outcomes = self._append(waiting)
-                    self._tidy()
-                    return outcomes
+                    return self._append(waiting)
             except DISK_ERRORS as failure:
                 lasting = named(self.path, failure)
                 lasting.__cause__ = failure
@@ -156,6 +154,7 @@ class Writer:
         self._reached = (newest.seq, newest.head)
         if committed:
             self._publish(committed)
+        self._tidy(newest)
         return batch.outcomes
 
     def _survivor(self, tail: Sequence[Recorded]) -> Batch | None:
@@ -174,13 +173,12 @@ class Writer:
                 self._newest.seq, self._newest.head = self._reached
         return self._newest
 
-    def _tidy(self) -> None:
+    def _tidy(self, newest: Newest) -> None:
         """Keep the write-ahead log small. What was appended is on the disk whether or not this succeeds."""
-        if self._newest is not None:
-            try:
-                self._newest.store.truncate_wal()
-            except DISK_ERRORS:
-                self._forget()
+        try:
+            newest.store.truncate_wal()
+        except DISK_ERRORS:
+            self._forget()
 
     def _forget(self) -> None:
         """Close the connection, which undoes what isn't committed, and forget all that was read through it."""

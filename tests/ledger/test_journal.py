@@ -6,6 +6,11 @@ import asyncio
 import json
 import os
 import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,9 +18,10 @@ import pytest
 from ledger import digests, refusals, store
 from ledger.event import KINDS, Blobs, Family, Step, event
 from ledger.families import contents
-from ledger.journal import Journal
-from ledger.locks import is_free
+from ledger.journal import Journal, Recorded
+from ledger.locks import Sidecar, is_free
 from ledger.merkle import root_of
+from ledger.verify import verify
 from ledger.writer import Writer
 from tests.ledger.notes import (
     NOTES,
@@ -87,8 +93,44 @@ def test_only_the_kinds_that_families_read_are_folded(tmp_path: Path) -> None:
         decide=lambda command, state, found: (),
         evolve=lambda state, seen: state + 1,
     )
-    with Journal.open(root, [few], actor="test", clock=lambda: 0) as journal:
+    with Journal.open(root, [NOTES, few], actor="test", clock=lambda: 0) as journal:
         assert journal.state(few) == 1
+        journal.submit(note("a"), Step(few, CloseTally())).result()
+        assert journal.state(few) == 1
+    for number in range(9):
+        with opened(root) as journal:
+            journal.submit(Step(TALLY, CloseTally()), note("a", number)).result()
+    with Journal.open(root, [few], actor="test", clock=lambda: 0) as journal:
+        assert journal.state(few) == 10
+    with Journal.open(root, [NOTES], actor="test", clock=lambda: 0) as journal:
+        assert journal.state(NOTES) == [10 + 1 + sum(range(9))]
+
+
+def test_a_state_that_is_first_needed_within_a_commit_has_what_goes_before_it(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    few = Family(
+        name="test-closings",
+        kinds=(TallyClosed,),
+        initial=lambda: 0,
+        decide=lambda command, state, found: (TallyClosed(total=-state),),
+        evolve=lambda state, seen: state + 1,
+    )
+    with Journal.open(root, [NOTES, TALLY, few], actor="test", clock=lambda: 0, create=True) as journal:
+        with together(root):
+            journal.submit(note("first"))
+            time.sleep(0.05)  # until the writer has taken this one and waits for the lock
+            futures = [journal.submit(step) for step in (note("a"), Step(TALLY, CloseTally()), Step(few, CloseTally()))]
+        assert [future.result()[0].event for future in futures[1:]] == [TallyClosed(total=2), TallyClosed(total=-1)]
+        assert (journal.state(TALLY), journal.state(few)) == ((2, 2), 2)
+
+
+@contextmanager
+def together(root: Path) -> Iterator[None]:
+    """Keep the writer from committing, so that what is submitted meanwhile is committed together."""
+    sidecar = Sidecar(root / "ledger.lock")
+    with sidecar.held():
+        yield
+    sidecar.close()
 
 
 def test_an_awaited_record_is_in_the_view_and_in_the_file(tmp_path: Path) -> None:
@@ -222,10 +264,43 @@ def test_many_submissions_share_a_commit(tmp_path: Path, monkeypatch: pytest.Mon
         assert versions == list(range(1, len(versions) + 1))
 
 
+def test_threads_that_submit_first_at_once_share_a_writer(tmp_path: Path) -> None:
+    with opened(tmp_path / "root") as journal:
+        threads = [threading.Thread(target=lambda: journal.submit(note("a")).result()) for _ in range(4)]
+        with journal._starting:
+            for thread in threads:
+                thread.start()
+            time.sleep(0.05)  # until all of them wait to start the writer
+        for thread in threads:
+            thread.join()
+        assert journal.state(NOTES) == [4]
+        assert len(list(journal.events())) == 4
+
+
+def test_what_a_refresh_has_read_is_not_folded_twice(tmp_path: Path) -> None:
+    with opened(tmp_path / "root") as journal, opened(tmp_path / "root") as other:
+        other.submit(note("a")).result()
+        journal.refresh()
+        journal.submit(note("b")).result()
+        assert journal.state(NOTES) == [2]
+        other.submit(note("c")).result()
+        seen = list(journal._committed)
+        journal.refresh()
+        journal._committed.extend(seen + [[record] for record in journal.events()])
+        assert journal.state(NOTES) == [3]
+        assert journal.position() == other.position() or other.position()[0] == 3
+
+
+def test_closing_a_journal_whose_root_is_gone_says_nothing(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "root")
+    (tmp_path / "root" / "ledger.db").rename(tmp_path / "moved.db")
+    journal.close()
+
+
 def test_nobody_is_told_before_the_commit_has_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     commit = store.Store.commit
-    futures = []
+    futures: list[Future[tuple[Recorded, ...]]] = []
 
     def watched(self: store.Store) -> None:
         seen.append((futures[-1].done(), journal.state(NOTES)[0], journal.position()[0]))
@@ -327,6 +402,14 @@ def test_content_travels_with_the_event_that_names_it(tmp_path: Path, words: str
         later = journal.submit(*worded("new")[:1], blobs=worded("new")[1])
         again = journal.submit(worded("new")[0])
         assert (later.result()[0].seq, again.result()[0].seq) == (3, 4)
+
+
+def test_content_that_several_steps_name_is_stored_once(tmp_path: Path) -> None:
+    first, blobs = worded("shared words")
+    with opened(tmp_path / "root") as journal:
+        assert len(journal.submit(first, first, note("a"), blobs=blobs).result()) == 3
+        assert journal.blob(next(iter(blobs.contents))) == b"shared words"
+    assert verify(tmp_path / "root" / "ledger.db", full=True) == []
 
 
 def test_content_that_no_event_names_is_not_stored(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from ledger import locks
 
 HOLDER = """
@@ -86,6 +88,17 @@ def test_a_file_that_was_replaced_since_it_was_opened_is_not_the_locks_own(tmp_p
     kept.replace(path)
     assert not locks._still_at(path, descriptor)
     os.close(descriptor)
+
+
+def test_a_name_that_was_taken_anew_while_it_was_probed_keeps_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks.hold(tmp_path, "me").release()
+    path = tmp_path / "locks" / "me"
+    path.touch()
+    monkeypatch.setattr(locks, "_still_at", lambda path, descriptor: False)
+    assert locks.is_free(tmp_path, "me")
+    assert path.exists()
 
 
 def _opened(path: Path) -> int:

@@ -1,0 +1,308 @@
+"""Verifying: every change is found, and named by the event it is in."""
+
+# ruff: noqa: S608 - tampering is done in SQL, with values of these tests
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import apsw
+import pytest
+from click.testing import CliRunner
+
+from commands.cli.check import command
+from ledger import digests, refusals
+from ledger.errors import Refusal
+from ledger.event import Step
+from ledger.families import contents
+from ledger.journal import Journal
+from ledger.store import Store
+from ledger.verify import Finding, verify
+from tests.ledger.notes import NOTES, TALLY, CloseTally, note, opened, tamper, worded
+
+WORDS = "the words of event 5 " * 20
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a root of nine events: notes 1 to 4 and 6, contents in 5 and 8, tallies 7 and 9."""
+    root = tmp_path_factory.mktemp("sound") / "root"
+    with opened(root) as journal:
+        for number in range(4):
+            journal.submit(note("a", number, name=f"k{number}")).result()
+        step, blobs = worded(WORDS)
+        journal.submit(step, blobs=blobs).result()
+        journal.submit(note("b")).result()
+        journal.submit(Step(TALLY, CloseTally())).result()
+        journal.submit(worded(WORDS, subject="again")[0], blobs=blobs).result()
+        journal.submit(Step(TALLY, CloseTally())).result()
+    return root
+
+
+@pytest.fixture
+def root(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "copy"))
+
+
+def check(root: Path, *, full: bool = True, after: int = 0) -> list[Finding]:
+    """Return the findings beside those about the triggers, which tampering had to drop."""
+    found = verify(root / "ledger.db", full=full, after=after)
+    return [finding for finding in found if finding.name != "schema-changed"]
+
+
+def test_a_journal_as_it_was_recorded_has_no_findings(root: Path) -> None:
+    for full in (False, True):
+        for after in range(10):
+            assert verify(root / "ledger.db", full=full, after=after) == []
+
+
+def test_an_empty_journal_has_no_findings(tmp_path: Path) -> None:
+    opened(tmp_path / "root").close()
+    assert verify(tmp_path / "root" / "ledger.db", full=True) == []
+
+
+def test_each_bit_of_an_event_matters(root: Path) -> None:
+    connection = sqlite3.connect(root / "ledger.db")
+    (stored,) = connection.execute("SELECT bytes FROM events WHERE seq = 4").fetchone()
+    connection.close()
+    for place in range(0, len(stored), 3):
+        changed = bytearray(stored)
+        changed[place] ^= 1 << place % 8
+        tamper(root, f"UPDATE events SET bytes = x'{changed.hex()}' WHERE seq = 4")
+        assert ("event-changed", 4) in [finding[:2] for finding in check(root, full=False)]
+    tamper(root, f"UPDATE events SET bytes = x'{stored.hex()}' WHERE seq = 4")
+    assert check(root) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        ("UPDATE events SET id = zeroblob(32) WHERE seq = 3", [("event-changed", 3)]),
+        ("UPDATE events SET head = zeroblob(32) WHERE seq = 3", [("chain-broken", 3), ("chain-broken", 4)]),
+        ("UPDATE events SET kind = 'test-other@1' WHERE seq = 3", [("column-changed", 3)]),
+        ("UPDATE events SET stream = 'note:z' WHERE seq = 3", [("column-changed", 3)]),
+        ("UPDATE events SET version = 99 WHERE seq = 3", [("column-changed", 3)]),
+        ("UPDATE events SET key = 'z' WHERE seq = 3", [("column-changed", 3)]),
+        ("UPDATE events SET key = NULL WHERE seq = 3", [("column-changed", 3)]),
+        ("UPDATE events SET origin = 7 WHERE seq = 9", [("origin-unknown", 9), ("version-wrong", 9)]),
+        ("DELETE FROM events WHERE seq IN (6, 7)", [("event-missing", 6), ("event-missing", 7), ("version-wrong", 9)]),
+        ("DELETE FROM events WHERE seq = 8; DELETE FROM blobs", [("content-missing", 5), ("event-missing", 8)]),
+        ("DELETE FROM events WHERE seq = 1", [("event-missing", 1), ("version-wrong", 2)]),
+        ("UPDATE events SET seq = 70 WHERE seq = 9", [("event-missing", seq) for seq in range(9, 70)]),
+        ("DELETE FROM blobs", [("content-missing", 5)]),
+        ("UPDATE blobs SET bytes = zeroblob(9)", [("content-damaged", 5)]),
+        ("UPDATE blobs SET size = size - 1", [("content-damaged", 5)]),
+        (f"UPDATE blobs SET codec = 'plain', bytes = x'{WORDS[::-1].encode().hex()}'", [("content-damaged", 5)]),
+        ("INSERT INTO blobs VALUES (zeroblob(32), 0, 'plain', x'')", [("content-damaged", 0)]),
+        (
+            f"INSERT INTO blobs VALUES (x'{digests.raw(digests.content_digest(b'x')).hex()}', 1, 'plain', x'78')",
+            [("content-unreferred", 0)],
+        ),
+        ("DELETE FROM origins", [("origin-unknown", seq) for seq in range(1, 10)]),
+    ],
+)
+def test_each_change_is_found_and_named(root: Path, damage: str, expected: list[tuple[str, int]]) -> None:
+    tamper(root, *damage.split("; "))
+    assert [finding[:2] for finding in check(root)] == expected
+
+
+def test_two_events_that_changed_places_are_found(root: Path) -> None:
+    tamper(
+        root,
+        "UPDATE events SET seq = 100 WHERE seq = 2",
+        "UPDATE events SET seq = 2 WHERE seq = 6",
+        "UPDATE events SET seq = 6 WHERE seq = 100",
+    )
+    assert {2, 6} <= {finding.seq for finding in check(root)}
+
+
+def test_a_forged_event_that_fits_the_chain_is_found_by_its_version_and_key(root: Path) -> None:
+    """Whoever can write the file can extend the chain; what they add must still be an event that could be."""
+    connection = sqlite3.connect(root / "ledger.db")
+    stored, head = connection.execute(
+        "SELECT bytes, (SELECT head FROM events WHERE seq = 9) FROM events WHERE seq = 1"
+    ).fetchone()
+    ident = digests.event_id(stored)
+    connection.execute("DROP INDEX events_by_key")
+    connection.execute("DROP INDEX events_by_stream")
+    connection.execute(
+        "INSERT INTO events SELECT 10, id, ?, origin, kind, stream, version, key, bytes FROM events WHERE seq = 1",
+        (digests.chained(head, ident),),
+    )
+    connection.commit()
+    connection.close()
+    found = verify(root / "ledger.db", full=True)
+    assert sorted(finding.meaning for finding in found if finding.seq == 10) == [
+        "event 10 has version 1 of its stream and should have 5",
+        "events 1, 10 have the same id",
+        "events 1, 10 have the same key",
+        "events 1, 10 have the same version",
+    ]
+    assert [finding.name for finding in check(root, full=False)] == ["version-wrong"]
+
+
+def test_what_is_no_event_is_called_illegible(root: Path) -> None:
+    for words in (b"not JSON", b"{}", b'{"actor":"a"}', b"\xff"):
+        tamper(root, f"UPDATE events SET bytes = x'{words.hex()}' WHERE seq = 6")
+        assert [finding[:2] for finding in check(root)] == [("event-changed", 6), ("event-illegible", 6)]
+
+
+def test_a_finding_about_content_lists_every_event_that_names_it(root: Path) -> None:
+    tamper(root, "UPDATE blobs SET bytes = zeroblob(1)")
+    (finding,) = check(root)
+    assert finding.place == "blobs, for events 5, 8"
+    assert finding.meaning.endswith("isn't what its digest says; it belongs to events 5, 8")
+    assert check(root, full=False) == []
+    assert [found.place for found in check(root, after=5)] == ["blobs, for event 8"]
+
+
+def test_what_was_erased_on_purpose_is_no_finding(root: Path) -> None:
+    digest = digests.content_digest(WORDS.encode())
+    with Journal.open(root, [contents.FAMILY], actor="test", clock=lambda: 0) as journal:
+        erase = contents.EraseContent(content=digest, reason="asked")
+        journal.submit(Step(contents.FAMILY, erase)).result()
+    assert verify(root / "ledger.db", full=True) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("DROP TRIGGER events_are_never_deleted", "events_are_never_deleted"),
+        ("DROP INDEX events_by_key", "events_by_key"),
+        ("CREATE TABLE extra (x)", "extra"),
+        ("CREATE TRIGGER sly AFTER INSERT ON events BEGIN DELETE FROM blobs; END", "sly"),
+    ],
+)
+def test_a_declaration_that_was_altered_is_found(root: Path, statement: str, name: str) -> None:
+    connection = sqlite3.connect(root / "ledger.db")
+    connection.execute(statement)
+    connection.close()
+    (finding,) = verify(root / "ledger.db")
+    assert (finding.name, finding.place) == ("schema-changed", f"ledger.db, {name}")
+
+
+def test_an_index_that_disagrees_with_its_table_is_found_by_a_full_check(root: Path) -> None:
+    connection = sqlite3.connect(root / "ledger.db")
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("DELETE FROM sqlite_schema WHERE name = 'events_by_kind'")
+    connection.execute("PRAGMA writable_schema = RESET")
+    connection.commit()
+    connection.close()
+    names = {finding.name for finding in verify(root / "ledger.db", full=True)}
+    assert names == {"schema-changed", "structure-damaged"}
+
+
+def test_damage_to_the_pages_is_found_wherever_it_is(root: Path) -> None:
+    """Flip bits all over the file: no flip in an event may go unnoticed, and none may raise."""
+    path = root / "ledger.db"
+    plain = path.read_bytes()
+    connection = sqlite3.connect(path)
+    events = [bytes(row[0]) for row in connection.execute("SELECT bytes FROM events")]
+    connection.close()
+    for stored in events:
+        place = plain.index(stored) + len(stored) // 3
+        changed = bytearray(plain)
+        changed[place] ^= 4
+        path.write_bytes(bytes(changed))
+        assert verify(path) != []
+    for place in range(100, len(plain), 1409):
+        changed = bytearray(plain)
+        changed[place] ^= 255
+        path.write_bytes(bytes(changed))
+        try:
+            verify(path, full=True)
+        except Refusal:
+            continue
+
+
+@pytest.mark.parametrize("seqs", [(4,), (9,), (8, 9)])
+def test_events_that_can_not_be_read_are_named_one_by_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch, seqs: tuple[int, ...]
+) -> None:
+    rows = Store.rows_to_check
+
+    def failing(self: Store, after: int, upto: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        for row in rows(self, after, upto):
+            if row[0] in seqs:
+                raise apsw.CorruptError("database disk image is malformed")
+            yield row
+
+    monkeypatch.setattr(Store, "rows_to_check", failing)
+    assert [finding[:2] for finding in check(root)] == [("unreadable", seq) for seq in seqs]
+
+
+def test_a_part_that_can_not_be_read_is_a_finding_and_the_other_parts_are_checked(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: Store) -> list[str]:
+        raise apsw.CorruptError("database disk image is malformed")
+
+    monkeypatch.setattr(Store, "blob_rows", failing)
+    tamper(root, "UPDATE events SET key = 'z' WHERE seq = 3")
+    assert {finding.name for finding in check(root)} == {"unreadable", "column-changed", "content-missing"}
+
+
+def test_a_position_beyond_the_end_is_refused(root: Path) -> None:
+    assert verify(root / "ledger.db", after=9) == []
+    for position in (10, -1):
+        with pytest.raises(refusals.NoSuchEvent, match="the journal ends with event 9"):
+            verify(root / "ledger.db", after=position)
+
+
+def test_a_check_from_a_position_finds_only_what_comes_after_it(root: Path) -> None:
+    tamper(root, "UPDATE events SET key = 'z' WHERE seq IN (3)", "UPDATE events SET head = zeroblob(32) WHERE seq = 9")
+    assert [finding[:2] for finding in check(root, after=2)] == [("column-changed", 3), ("chain-broken", 9)]
+    assert [finding[:2] for finding in check(root, after=3)] == [("chain-broken", 9)]
+    assert check(root, after=9) == []
+
+
+def _run(*arguments: str | Path) -> tuple[int, str]:
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments], standalone_mode=False)
+    assert result.exception is None
+    return int(result.return_value), result.output
+
+
+def test_the_command_is_silent_when_all_is_well(root: Path) -> None:
+    assert _run("--root", root) == (0, "")
+    assert _run("--root", root, "--full", "--from", "3") == (0, "")
+    status, output = _run("--root", root, "--json")
+    assert (status, json.loads(output)) == (0, {"well": True, "findings": []})
+
+
+def test_the_command_prints_every_finding_with_its_place_and_remedy(root: Path) -> None:
+    tamper(root, "UPDATE events SET key = 'z' WHERE seq = 3")
+    status, output = _run("--root", root)
+    assert status == 1
+    assert output.endswith(
+        "the column key of event 3 says 'z', but the event says 'k2'\n"
+        "  in event 3, column key\n"
+        "  run `exp check --from 2` after restoring; nothing after event 2 holds\n"
+    )
+    status, output = _run("--root", root, "--json")
+    found = json.loads(output)
+    assert (status, found["well"]) == (1, False)
+    assert found["findings"][-1]["seq"] == 3
+    assert set(found["findings"][-1]) == {"name", "seq", "place", "meaning", "remedy"}
+
+
+def test_a_journal_verifies_with_the_documents_own_verifier(root: Path) -> None:
+    """docs/format.md promises that this is enough; the block is run as it stands there."""
+    text = Path(__file__).parents[2].joinpath("docs/format.md").read_text(encoding="utf-8")
+    program = text.split("```python\n", 1)[1].split("```", 1)[0]
+    scope: dict[str, object] = {}
+    exec(compile(program, "docs/format.md", "exec"), scope)  # noqa: S102 - the document is ours
+    examine = scope["examine"]
+    assert callable(examine)
+    with opened(root) as journal:
+        checkpoint = journal.checkpoint()
+    assert examine(str(root / "ledger.db")) == checkpoint.text()
+    tamper(root, "UPDATE events SET bytes = CAST(replace(CAST(bytes AS TEXT), ':3', ':4') AS BLOB) WHERE seq = 4")
+    with pytest.raises(AssertionError, match="4"):
+        examine(str(root / "ledger.db"))
+
+
+def test_families_of_these_tests_are_known(root: Path) -> None:
+    with opened(root) as journal:
+        assert (journal.state(NOTES), journal.state(TALLY)) == ([9], (9, 2))
