@@ -15,7 +15,7 @@ from ledger.event import Blobs, Command, Step
 from ledger.families import serving
 from ledger.journal import Journal
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 RETRY_AFTER = 0.5
 
 

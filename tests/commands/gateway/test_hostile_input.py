@@ -132,7 +132,8 @@ def test_a_body_that_grows_past_the_limit_without_saying_so_is_refused(gateway: 
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [
-    ("GET", "/nowhere", 404), ("POST", "/v1/models", 405), ("GET", "/v1/chat/completions", 405), ("GET", "/v1/models/none", 404),
+    ("GET", "/nowhere", 404), ("GET", "/v1/models/none", 404), ("POST", "/v1/models", 405),
+    ("GET", "/v1/chat/completions", 405),
     ("DELETE", "/health/live", 405),
 ])  # fmt: skip
 def test_what_is_not_served_is_refused_in_the_envelope(
