@@ -52,7 +52,9 @@ def _calls(told: Conversation, *, able: bool, turns: int | None, ends: str) -> t
     forced = told.choice != "auto"
     if turns is not None:
         wanted = turns if ends == "done" else turns - 1
-        return (_call(tool, told.user, plan[made % len(plan)]),) if made < wanted or forced else ()
+        # Marked, so that no two models write the same: a measured run then shares no question between its candidates.
+        command = f"{plan[made % len(plan)]} # {told.model}"
+        return (_call(tool, told.user, command),) if made < wanted or forced else ()
     if made < len(plan):
         at_once = plan[made:] if told.parallel and _independent(plan) else plan[made : made + 1]
         return tuple(_call(tool, told.user, command) for command in at_once)

@@ -189,6 +189,11 @@ def test_with_two_turns_an_episode_is_one_call_and_a_closing_message(model: str,
     assert [len(calls) for calls in turns] == [1, 0]
 
 
+def test_with_turns_set_no_two_models_write_the_same() -> None:
+    written = {episode(TEXT_TASK, model, Knobs(turns=2))[0][0] for model in (cast.SMALL, cast.MEDIUM, cast.LARGE)}
+    assert len(written) == 3
+
+
 def test_with_turns_that_end_as_done_each_turn_is_a_call_and_the_world_model_ends_them() -> None:
     knobs = Knobs(turns=2, ends="done")
     asked = agent()
