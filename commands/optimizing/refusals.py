@@ -63,11 +63,14 @@ class JournalUnsound(Refusal, name="journal-unsound", exit_code=80):
     """The journal that a result rests on has findings."""
 
     def __init__(self, findings: Sequence[tuple[int, str]]) -> None:
-        shown = "; ".join(meaning for _, meaning in findings[:SHOWN])
+        damaged = sorted({seq for seq, _ in findings if seq})
+        first = sorted(findings, key=lambda finding: not finding[0])[:SHOWN]  # what is wrong with the file comes last
+        shown = "; ".join(meaning for _, meaning in first)
         more = f"; and {len(findings) - SHOWN} more" if len(findings) > SHOWN else ""
+        places = ", ".join(map(str, damaged[:SHOWN])) + (", ..." if len(damaged) > SHOWN else "")
         super().__init__(
             f"the journal doesn't verify: {shown}{more}",
-            where="ledger.db, event " + ", ".join(str(seq) for seq, _ in findings[:SHOWN]),
+            where=f"ledger.db, event {places}" if damaged else "ledger.db",
             remedy="run `exp check --full`, and restore the root from a copy; nothing was called",
         )
         self.seqs = tuple(seq for seq, _ in findings)
