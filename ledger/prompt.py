@@ -18,7 +18,7 @@ class ReplySchema(msgspec.Struct, frozen=True):
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """Messages in the chat-completions shape (dicts with role, content, tool_calls, tool_call_id), tools, reply shape."""
+    """Messages as in chat completions (dicts with role, content, tool_calls, tool_call_id), tools, reply shape."""
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[Tool, ...] = ()
