@@ -152,6 +152,21 @@ def test_independent_fetches_are_called_in_parallel_unless_that_is_switched_off(
     assert len(commands_of(message(agent(task, parallel_tool_calls=False)))) == 1
 
 
+def test_outputs_belong_to_the_calls_that_they_name_in_any_order() -> None:
+    asked = agent("Use curl to fetch https://example.org/a and https://example.org/b from the API")
+    told = continued(asked, message(asked), "first", "second")
+    *before, one, other = told["messages"]
+    assert "second" in message(told)["content"]
+    assert "second" in message({**told, "messages": [*before, other, one]})["content"]
+
+
+def test_a_new_task_in_the_same_conversation_is_acted_on_anew() -> None:
+    asked = agent()
+    told = continued(asked, message(asked), "3.1.0\n")
+    told["messages"] += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": TEXT_TASK}]
+    assert commands_of(message(told)) == commands_of(message(agent(TEXT_TASK)))
+
+
 def test_a_tool_that_must_be_called_is_called_and_one_that_must_not_is_not() -> None:
     other = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}
     forced = agent(tool_choice={"type": "function", "function": {"name": "look_up"}})
