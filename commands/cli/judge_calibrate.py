@@ -232,6 +232,8 @@ def _show_proposals(result: Result, bench: Bench) -> None:
             result.item("excluded", {"key": key, "reason": bench.proposals[item.subject].problem})
         else:
             result.item("proposal", {"key": key, "score": _score(said.score), "rationale": _quoted(said.rationale)})
+    for name in bench.stand_ins():
+        result.text(f"stand-in: the judge is {name}, which is no model, so its scores say nothing about a real judge")
 
 
 def _quoted(text: str) -> str:

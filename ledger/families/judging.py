@@ -48,7 +48,7 @@ class JudgeSetupWanted(Refusal, name="judge-setup-wanted", exit_code=11):
         )
 
 
-# the rubric
+# The rubric.
 
 
 class Anchor(Fact):
@@ -147,7 +147,7 @@ def scaled(number: Decimal) -> Scaled | None:
     return int(rounded.scaleb(6)) if rounded == number else None
 
 
-# what the judge is asked
+# What the judge is asked.
 
 _ROLE = (
     "You judge what an agent did. The user message is one JSON object: `rubric` says what to score, `evidence` is all "
@@ -266,7 +266,7 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-# what the judge says
+# What the judge says.
 
 
 class AxisScore(Fact):
@@ -346,7 +346,7 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return read
 
 
-# events
+# Events.
 
 
 @event("judge-set-up@1")
@@ -433,7 +433,7 @@ def judgment_key(subject: str, setup: str, axis: str, question: str, attempt: in
     return f"{subject}:{setup}:{axis}:{question}:{attempt}"
 
 
-# decisions
+# Decisions.
 
 
 class Judging(msgspec.Struct):
@@ -442,6 +442,7 @@ class Judging(msgspec.Struct):
     setups: dict[str, JudgeSetUp] = msgspec.field(default_factory=dict)
     labels: dict[tuple[str, str, str, str], LabelRecorded] = msgspec.field(default_factory=dict)
     published: dict[str, CalibrationPublished] = msgspec.field(default_factory=dict)
+    approved: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
     def label(self, project: str, setup: str, subject: str, axis: str) -> LabelRecorded | None:
         """Return the label in force."""
@@ -526,6 +527,8 @@ def evolve(state: Judging, event: Event) -> Judging:
         state.labels[event.project, event.setup, event.subject, event.axis] = event
     elif isinstance(event, CalibrationPublished):
         state.published[event.project] = event
+        if event.approved:
+            state.approved.add((event.project, event.calibration))
     return state
 
 
@@ -538,7 +541,7 @@ FAMILY = Family(
 )
 
 
-# the setup, read back
+# The setup, read back.
 
 
 class Setup(Fact):
@@ -554,6 +557,11 @@ def setup_id(rubric: Rubric, judge: str) -> str:
     """Return the id of a setup: of its rubric, the judge's endpoint digest, and how the judge is asked."""
     named = digests.content_digest(canonical.digest_input("judge-setup", PROMPT_VERSION, rubric, judge))
     return f"setup-{named.removeprefix(digests.PREFIX)[:32]}"
+
+
+def rubric_bytes(rubric: Rubric) -> bytes:
+    """Return the bytes that a rubric is stored as."""
+    return canonical.encode(rubric)
 
 
 def read_setup(state: Judging, project: str, read: Callable[[str], bytes]) -> Setup:

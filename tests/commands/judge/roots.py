@@ -90,7 +90,8 @@ def built(root: Path, recorded: Sequence[Trace], *, held_out: int = 0, model: Mo
         )
         for place, (digest, one) in enumerate(zip(digests, recorded, strict=True))
     ]
-    manifest = Manifest(rule="as given", members=tuple(sorted(members, key=lambda m: m.trace)), tasks=(), tools=())
+    members.sort(key=lambda member: member.trace)
+    manifest = Manifest(wanted=(50, 20), rule="as given", members=tuple(members), tasks=(), tools=())
     completed = builds.BuildCompleted(
         project=PROJECT,
         build="build-test",

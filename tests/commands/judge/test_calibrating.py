@@ -57,6 +57,17 @@ def test_the_first_pass_proposes_and_then_asks_for_every_label(shell: Shell) -> 
     assert "label-recorded@1" not in kinds(shell.root)
 
 
+def test_a_stand_in_is_called_one(shell: Shell) -> None:
+    assert re.search(
+        r"^stand-in: the judge is exp-stand-in-\S+, which is no model", shell.calibrate().out, re.MULTILINE
+    )
+
+
+def test_a_model_is_not_called_a_stand_in(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    staged(monkeypatch, lambda *_: judged("1"))
+    assert "stand-in" not in shell.calibrate().out
+
+
 def test_only_traces_of_fit_lineages_are_sampled_and_a_larger_sample_holds_the_smaller(shell: Shell) -> None:
     small, large = shell.calibrate(size=4), shell.calibrate(size=50)
     assert small.flags() == large.flags()[:4]
@@ -366,7 +377,7 @@ def test_a_score_that_isnt_what_the_reply_says_is_named_by_its_event(
 ) -> None:
     flags = labelled(shell.calibrate())
     other = AxisScore(axis="task-success", score=1, rationale="r")
-    monkeypatch.setattr("commands.calibrating._said", lambda *_: (other,))
+    monkeypatch.setattr("commands.calibrating.read_judgment", lambda *_: (other,))
     refused = shell.calibrate(*flags)
     assert refused.code == 18
     assert re.search(r"event \d+ records another score", refused.err)
@@ -395,7 +406,7 @@ def test_a_pass_that_was_killed_goes_on_with_the_same_command(shell: Shell, comm
     command = ("config", "judge", "calibrate", PROJECT, "--yes", "--non-interactive", "--root", str(shell.root))
     dying = [sys.executable, "-m", "tests.proof.dying", str(commits), *command]
     killed = subprocess.run(dying, capture_output=True, check=False)
-    assert killed.returncode in {-signal.SIGKILL, 12}
+    assert killed.returncode in {-signal.SIGKILL, 12}, killed.stderr.decode()
     before = kinds(shell.root)
     resumed = shell.calibrate()
     assert resumed.code == 12
