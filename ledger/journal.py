@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from ledger.event import Blobs, Event, Family, Step
 from ledger.locks import Held, Sidecar, hold
 from ledger.merkle import Checkpoint, Frontier
 from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of
-from ledger.store import LOCK_NAME, NAME, Store
+from ledger.store import LOCK_NAME, NAME, ROWS_AT_ONCE, Row, Store
 from ledger.writer import Writer
 
 __all__ = ["Checkpoint", "Journal", "Recorded"]
@@ -92,8 +93,10 @@ class Journal:
     def _fold_all(self) -> None:
         reader = self._store
         self.origin = reader.origin()
-        self._seq, self._head = reader.last()
-        if reader.count(self._seq) != self._seq:
+        with reader.snapshot():
+            self._seq, self._head = reader.last()
+            count = reader.count()
+        if count != self._seq:
             missing = _first_gap(reader, self._seq)
             raise refusals.JournalDamaged(self.path, missing, f"event {missing} is missing")
         for family in self._families:
@@ -128,6 +131,9 @@ class Journal:
         return recorded
 
     def _put(self, submission: Submission) -> None:
+        for step in submission.steps:
+            if step.family.name not in self._states:
+                raise refusals.FamilyNotOpened(step.family.name)
         writer = self._writer
         if writer is None or self._closed:
             with self._starting:
@@ -214,13 +220,14 @@ class Journal:
                 seqs = self._store.seqs([kind.kind for kind in kinds], after, upto)
         rows = self._store.rows(after, upto) if seqs is None else self._store.rows_at(seqs)
         wanted = {kind.kind for kind in kinds}
-        while True:
-            with self._lock, self._reading():
-                row = next(rows, None)
-            if row is None:
-                return
-            if not wanted or row[3] in wanted:
-                yield authentic(Recorded(row), self.path)
+        while chunk := self._some(rows):
+            for row in chunk:
+                if not wanted or row[3] in wanted:
+                    yield authentic(Recorded(row), self.path)
+
+    def _some(self, rows: Iterator[Row]) -> list[Row]:
+        with self._lock, self._reading():
+            return list(itertools.islice(rows, ROWS_AT_ONCE))
 
     def find(self, kind: type[Event], key: str) -> Recorded | None:
         """Return the newest committed event of this kind and key."""

@@ -92,6 +92,13 @@ class ContentNotGiven(LookupError):
         super().__init__(f"{kind} names the content {digest}, which was not given with it and is not recorded")
 
 
+class FamilyNotOpened(LookupError):
+    """A command of a family that the journal wasn't opened with: a mistake in the program."""
+
+    def __init__(self, family: str) -> None:
+        super().__init__(f"the journal was not opened with the family {family}, so its state isn't kept")
+
+
 class KeyConflict(Refusal, name="key-conflict", exit_code=36):
     """The key is recorded already, with other facts."""
 

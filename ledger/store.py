@@ -6,6 +6,7 @@ in one process silently lose committed data, so nothing else in the product may 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import zlib
@@ -197,8 +198,16 @@ class Store:
         row = self._connection.execute("SELECT seq, head FROM events ORDER BY seq DESC LIMIT 1").fetchone()
         return cast("tuple[int, bytes]", row) if row else (0, bytes(32))
 
-    def count(self, upto: int) -> int:
-        return cast("int", self._connection.execute("SELECT count(*) FROM events WHERE seq <= ?", (upto,)).get)
+    def count(self, upto: int | None = None) -> int:
+        """Return how many events there are; counting all of them reads an index only."""
+        query = "SELECT count(*) FROM events"
+        if upto is None:
+            return cast("int", self._connection.execute(query).get)
+        return cast("int", self._connection.execute(f"{query} WHERE seq <= ?", (upto,)).get)
+
+    def snapshot(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context in which all that is read is of one moment."""
+        return self._connection
 
     def row(self, seq: int) -> Row | None:
         query = f"SELECT {COLUMNS} FROM events WHERE seq = ?"  # noqa: S608 - a constant

@@ -40,9 +40,5 @@ def decide(command: EraseContent, state: None, found: Found) -> tuple[Event, ...
     return (ContentErased(content=command.content, reason=command.reason),)
 
 
-def evolve(state: None, event_: Event) -> None:
-    """Nothing is kept: what was erased is looked up by its digest."""
-    del state, event_
-
-
-FAMILY = Family(name="contents", kinds=(), initial=lambda: None, decide=decide, evolve=evolve)
+# It keeps nothing: what was erased is looked up by its digest.
+FAMILY = Family(name="contents", kinds=(), initial=lambda: None, decide=decide, evolve=lambda state, _: state)

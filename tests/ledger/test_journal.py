@@ -246,6 +246,11 @@ def test_a_mistake_in_a_decision_reaches_its_submitter_only(tmp_path: Path) -> N
         assert right.result()[0].seq == 1
 
 
+def test_a_command_of_a_family_that_was_not_opened_is_a_mistake(tmp_path: Path) -> None:
+    with opened(tmp_path / "root") as journal, pytest.raises(refusals.FamilyNotOpened, match="contents"):
+        journal.submit(Step(contents.FAMILY, contents.EraseContent(content="b3:", reason="x")))
+
+
 def test_many_submissions_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = []
     commit = store.Store.commit
