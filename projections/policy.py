@@ -30,22 +30,28 @@ if TYPE_CHECKING:
 VERSION = "policy@1"
 MILLION = 1_000_000
 TOLERANCE = 50_000
+WHOLE = 1_000
 
 Verdict = Literal["incumbent", "not-worse", "worse", "no-evidence", "unpriced", "not-cheaper"]
 Reason = Literal["cheapest-not-worse", "no-cheaper-candidate-is-as-good", "no-evidence-for-a-cheaper-candidate"]
 
 
 class Setting(Fact):
-    """How many neighbours speak, and how many tasks' worth of the overall mean is mixed in."""
+    """How many neighbours speak, how many tasks' worth of the overall mean is mixed in, and how near ones are heard.
+
+    A neighbour weighs (its similarity / the greatest) ** ``sharpness``: with 0 all weigh the same.
+    """
 
     neighbours: int
     shrink: int
+    sharpness: int = 0
 
 
 CAUTIOUS = Setting(neighbours=25, shrink=25)
 BOLDER = tuple(
-    Setting(neighbours=neighbours, shrink=shrink)
-    for neighbours, shrink in ((25, 5), (10, 5), (10, 1), (5, 1), (5, 0), (3, 0))
+    Setting(neighbours=neighbours, shrink=shrink, sharpness=sharpness)
+    for sharpness in (0, 2, 4)
+    for neighbours, shrink in ((25, 5), (25, 1), (10, 1), (5, 0))
 )
 
 
@@ -151,6 +157,13 @@ class Policy(Fact, frozen=True, kw_only=True, dict=True):
         return tuple(sorted(range(len(self.candidates)), key=rank))
 
 
+class Near(NamedTuple):
+    """Rows from the nearest on, and the similarity of each row."""
+
+    nearest: Sequence[int]
+    similar: Sequence[int]
+
+
 class Estimate(NamedTuple):
     """What a candidate and the incumbent would score, by the same neighbours."""
 
@@ -167,10 +180,13 @@ def decide(policy: Policy, features: NDArray[np.int8]) -> Decision:
     """Return the candidate for a request."""
     near = policy.matrix @ features.astype(np.int32) if policy.rows else np.zeros(0, dtype=np.int32)
     nearest = np.argsort(-near, kind="stable").tolist()
+    seen_from = Near(nearest, near.tolist())
     scored: list[Scored] = []
     chosen = policy.place
     for place in policy.order:
-        seen = _scored(policy, place, nearest, settled=any(one.verdict in {"incumbent", "not-worse"} for one in scored))
+        seen = _scored(
+            policy, place, seen_from, settled=any(one.verdict in {"incumbent", "not-worse"} for one in scored)
+        )
         if seen.verdict == "not-worse":
             chosen = place
         scored.append(seen)
@@ -184,9 +200,9 @@ def decide(policy: Policy, features: NDArray[np.int8]) -> Decision:
     )
 
 
-def _scored(policy: Policy, place: int, nearest: Sequence[int], *, settled: bool) -> Scored:
+def _scored(policy: Policy, place: int, near: Near, *, settled: bool) -> Scored:
     candidate = policy.candidates[place]
-    estimate = _estimate(policy.rows, (place, policy.place), nearest, candidate.setting)
+    estimate = _estimate(policy.rows, (place, policy.place), near, candidate.setting)
     verdict: Verdict = "worse"
     if place == policy.place:
         verdict = "incumbent"
@@ -216,29 +232,35 @@ def _reason(policy: Policy, chosen: int, scored: Sequence[Scored]) -> Reason:
     return "no-cheaper-candidate-is-as-good"
 
 
-def _estimate(
-    rows: Sequence[Row], places: tuple[int, int], nearest: Sequence[int], setting: Setting
-) -> Estimate | None:
+def _estimate(rows: Sequence[Row], places: tuple[int, int], near: Near, setting: Setting) -> Estimate | None:
     """Return both scores from the nearest tasks that count for both; None when there is no such task."""
+    nearest, similar = near
     pairs = [
-        (one, other)
+        (one, other, similar[row])
         for row in nearest
         if (one := rows[row].scores[places[0]]) is not None and (other := rows[row].scores[places[1]]) is not None
     ]
     return _shrunk(pairs, setting)
 
 
-def _shrunk(pairs: Sequence[tuple[int, int]], setting: Setting) -> Estimate | None:
-    """Return the shrunk means of pairs of scores, nearest first."""
+def _shrunk(pairs: Sequence[tuple[int, int, int]], setting: Setting) -> Estimate | None:
+    """Return the shrunk means of pairs of scores, each with its similarity, nearest first."""
     count = len(pairs)
     if not count:
         return None
     near = pairs[: setting.neighbours]
-    weight = count * (len(near) + setting.shrink)
+    most = max(near[0][2], 1)
+    weights = [WHOLE * max(pair[2], 0) ** setting.sharpness // most**setting.sharpness for pair in near]
+    mixed = WHOLE * setting.shrink
+    if not mixed and not any(weights):
+        mixed = WHOLE
+    whole = count * (sum(weights) + mixed)
     sums = [
-        count * sum(pair[side] for pair in near) + setting.shrink * sum(pair[side] for pair in pairs) for side in (0, 1)
+        count * sum(weight * pair[side] for weight, pair in zip(weights, near, strict=True))
+        + mixed * sum(pair[side] for pair in pairs)
+        for side in (0, 1)
     ]
-    return Estimate(Fraction(sums[0], weight), Fraction(sums[1], weight))
+    return Estimate(Fraction(sums[0], whole), Fraction(sums[1], whole))
 
 
 def chosen_setting(rows: Sequence[Row], places: tuple[int, int], similar: NDArray[np.int32]) -> Setting:
@@ -253,7 +275,10 @@ def chosen_setting(rows: Sequence[Row], places: tuple[int, int], similar: NDArra
         return CAUTIOUS
     among = set(counted)
     others = [
-        [other for other in np.argsort(-similar[at], kind="stable").tolist() if other != at and other in among]
+        Near(
+            [other for other in np.argsort(-similar[at], kind="stable").tolist() if other != at and other in among],
+            similar[at].tolist(),
+        )
         for at in counted
     ]
     cautious = _errors(rows, places, counted, others, CAUTIOUS)
@@ -277,7 +302,7 @@ def _errors(
     rows: Sequence[Row],
     places: tuple[int, int],
     counted: Sequence[int],
-    others: Sequence[Sequence[int]],
+    others: Sequence[Near],
     setting: Setting,
 ) -> list[int]:
     """Return the squared errors, in millionths squared, of predicting each task from the others."""
