@@ -66,8 +66,9 @@ def command(  # noqa: PLR0913 - one argument an option
     from commands.perform.running import run  # noqa: PLC0415 - as above
     from commands.render.result import Result  # noqa: PLC0415 - as above
     from ledger.families import budget, builds, calls, providers  # noqa: PLC0415 - as above
+    from ledger.families.traces import FAMILY as IMPORTING  # noqa: PLC0415 - as above
 
-    families = (providers.FAMILY, budget.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY)
+    families = (providers.FAMILY, budget.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY, IMPORTING)
     asked = Asked(project, traces, ceiling, (fit_tasks, held_out_tasks), yes=yes)
     result = Result(as_json)
     with open_journal(root, "build", *families) as journal:
