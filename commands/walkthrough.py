@@ -119,6 +119,7 @@ class Walk:
         self.ids: dict[str, str] = {}
         self.said: dict[str, Any] = {}
         self.report: dict[str, list[dict[str, Any]]] = {}
+        self.notes: list[str] = []
         self.fingerprint = ""
         self._advance = advance
         self._traces = corpus()
@@ -182,6 +183,8 @@ class Walk:
             said = f"{self.done[-1].calls} calls, {self.said.get('replay', 'no replay')}"
             raise AnswersDiffer("the second optimization", f"0 calls, {REPLAYED}", said)
         self.report = {name: self.said.get(name) or [] for name in ROWS}
+        notes = self.said.get("degenerate") or []
+        self.notes = notes if isinstance(notes, list) else [notes]
 
     def _serve(self) -> None:
         started, before = time.monotonic(), self._position()

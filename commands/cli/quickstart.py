@@ -32,6 +32,8 @@ def command(root: Path, *, non_interactive: bool, as_json: bool) -> None:
     for name, rows in walk.report.items():
         for row in rows:
             result.item(name, row)
+    for note in walk.notes:
+        result.line("degenerate", note)
     for name, value in walk.ids.items():
         result.line(name, value)
     result.line("replay", REPLAYED)
