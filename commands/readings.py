@@ -47,11 +47,11 @@ class Manifest(Fact):
     Members are in order of digest; the rows of an index are their turns in this order.
     """
 
-    wanted: tuple[int, int]
     rule: str
     members: tuple[Member, ...]
     tasks: tuple[Task, ...]
     tools: tuple[Tool, ...]
+    wanted: tuple[int, int] = (50, 20)
 
 
 class Build:

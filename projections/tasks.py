@@ -15,7 +15,9 @@ import msgspec
 from ledger.families.traces import Trace
 
 SCALE = 1_000_000
-MOST_VALUES = 12
+MOST_VALUES = 24
+LEAST_MASS = 5  # traces a value, on average
+MOST_ATTRIBUTES = 3
 SHORT_TURNS, MEDIUM_TURNS = 1, 3
 
 
@@ -106,20 +108,22 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> int:
 
 
 def dividing_attributes(traces: Sequence[Trace]) -> tuple[str, ...]:
-    """Return the declared attributes that split a corpus: two to twelve values, each shared, on at least half of it."""
+    """Return the declared attributes that divide a corpus: those on at least half of it that have few values.
+
+    Few are 2 to 24, and one for every five traces at most. Three attributes at most: those of the fewest values.
+    """
     values: dict[str, Counter[str]] = {}
     for trace in traces:
         for name, value in trace.attributes:
             values.setdefault(name, Counter())[value] += 1
-    return tuple(
-        sorted(
-            name
-            for name, found in values.items()
-            if 1 < len(found) <= MOST_VALUES
-            and 2 * sum(found.values()) >= len(traces)
-            and sum(found.values()) >= 2 * len(found)
-        )
-    )
+    dividing = [
+        (len(found), name)
+        for name, found in values.items()
+        if 1 < len(found) <= MOST_VALUES
+        and 2 * found.total() >= len(traces)
+        and found.total() >= LEAST_MASS * len(found)
+    ]
+    return tuple(sorted(name for _, name in sorted(dividing)[:MOST_ATTRIBUTES]))
 
 
 def stratum(trace: Trace, attributes: Sequence[str]) -> str:

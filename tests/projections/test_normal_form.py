@@ -1,0 +1,354 @@
+"""The normal form: every span is in a trace or among the exclusions, whatever an export holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.episode import Turn
+from ledger.families import traces
+from projections.normal_form import lines as reading
+from projections.normal_form import read_export
+from projections.normal_form.export import MOST_LISTED
+from tests.projections.spans_double import Span, attributes, lines, read, reasons, session, span
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+PINNED = SHARED / "terminal-tasks.otel.jsonl.gz"
+TWO = session("aaaa", "Say hi", [("echo hi", "hi\n"), ("true", "")], errors=[1], category="greeting")
+OTHER = session("bbbb", "Count", [("wc -l f", "3 f\n")], category="counting")
+
+
+def turn(command: str, output: str, *, error: bool = False) -> Turn:
+    return Turn(tool="bash", arguments=json.dumps({"command": command}), observation=output, error=error)
+
+
+def enveloped(*spans: Span, **resource: str) -> dict[str, Any]:
+    return {"resourceSpans": [{"resource": {"attributes": attributes(resource)}, "scopeSpans": [{"spans": spans}]}]}
+
+
+def genai(name: str, number: int, operation: str, **values: Any) -> Span:
+    written = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    named = {f"gen_ai.{key.replace('__', '.')}": value for key, value in written.items()}
+    return span(name, number, {"gen_ai.operation.name": operation, **named})
+
+
+def test_flat_spans_become_steps_with_task_errors_and_what_they_declare() -> None:
+    export = read(lines([*TWO, *OTHER]))
+    first, second = export.traces
+    assert (first.name, first.task, first.final) == ("aaaa", "Say hi", None)
+    assert first.turns == (turn("echo hi", "hi\n"), turn("true", "", error=True))
+    assert first.attributes == (("trace.metadata.category", "greeting"),)
+    assert second.turns == (turn("wc -l f", "3 f\n"),)
+    assert export.exclusions == ()
+    assert (export.refused, export.duplicate, export.redactions) == (0, 0, 0)
+
+
+@settings(max_examples=40)
+@given(st.permutations([*TWO, *OTHER, *session("cccc", "Wait", [("sleep 1", "")])]))
+def test_the_order_of_lines_decides_nothing(permuted: list[Span]) -> None:
+    expected = read(lines([*TWO, *OTHER, *session("cccc", "Wait", [("sleep 1", "")])]))
+    assert [traces.encoded(one) for one in read(lines(permuted)).traces] == list(map(traces.encoded, expected.traces))
+
+
+def test_an_envelope_says_what_flat_spans_say() -> None:
+    flat = read(lines(TWO))
+    assert read(lines([enveloped(*TWO)])).traces == flat.traces
+    assert read([json.dumps([enveloped(TWO[0]), enveloped(*TWO[1:])], indent=2).encode()]).traces == flat.traces
+
+
+def test_a_file_that_is_one_indented_document_is_read_whole() -> None:
+    whole = json.dumps(enveloped(*TWO), indent=1).encode().splitlines(keepends=True)
+    assert read(whole).traces == read(lines(TWO)).traces
+
+
+def test_resource_attributes_are_declared_too() -> None:
+    (one,) = read(lines([enveloped(*TWO, team="search")])).traces
+    assert ("team", "search") in one.attributes
+
+
+def test_messages_with_parts_give_calls_results_task_and_the_closing_words() -> None:
+    asked = [{"role": "user", "parts": [{"type": "text", "content": "How many?"}]}]
+    called = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "wc", "arguments": {"f": 1}}]}]
+    gave = [*asked, *called, {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "7"}]}]
+    said = [{"role": "assistant", "parts": [{"type": "text", "content": "Seven."}]}]
+    export = read(
+        lines(
+            [
+                genai("t", 1, "chat", input__messages=asked, output__messages=called),
+                genai("t", 2, "chat", input__messages=gave, output__messages=said),
+            ]
+        )
+    )
+    (one,) = export.traces
+    assert (one.task, one.final) == ("How many?", "Seven.")
+    assert one.turns == (Turn(tool="wc", arguments='{"f":1}', observation="7", error=False),)
+    assert export.exclusions == ()
+
+
+def test_results_go_to_the_calls_whose_ids_they_carry() -> None:
+    calls = [{"type": "tool_call", "id": name, "name": "get", "arguments": f'"{name}"'} for name in ("one", "two")]
+    spans = [
+        genai("t", 1, "chat", prompt="Get both", output__messages=[{"role": "assistant", "parts": calls}]),
+        genai("t", 2, "execute_tool", tool__name="get", tool__call__id="two", tool__call__result="II"),
+        genai("t", 3, "execute_tool", tool__name="get", tool__call__id="one", tool__call__result="I"),
+    ]
+    (one,) = read(lines(spans)).traces
+    assert [(turn.arguments, turn.observation) for turn in one.turns] == [('"one"', "I"), ('"two"', "II")]
+
+
+def test_tool_spans_with_arguments_are_steps_of_their_own_below_an_agent() -> None:
+    asked = [{"role": "user", "parts": [{"type": "text", "content": "List"}]}]
+    spans = [
+        genai("t", 1, "invoke_agent", input__messages=asked),
+        genai(
+            "t", 2, "execute_tool", tool__name="bash", tool__call__arguments='{"command":"ls"}', tool__call__result=""
+        ),
+    ]
+    (one,) = read(lines(spans)).traces
+    assert (one.task, one.turns) == (
+        "List",
+        (Turn(tool="bash", arguments='{"command":"ls"}', observation="", error=False),),
+    )
+
+
+def test_older_span_events_are_read() -> None:
+    chat = span("t", 1, {"gen_ai.operation.name": "chat"})
+    chat["events"] = [
+        {"name": "gen_ai.user.message", "attributes": attributes({"content": "Look"})},
+        {
+            "name": "gen_ai.choice",
+            "attributes": attributes(
+                {
+                    "message": json.dumps(
+                        {"tool_calls": [{"id": "c", "function": {"name": "ls", "arguments": "{}"}, "type": "function"}]}
+                    )
+                }
+            ),
+        },
+    ]
+    ran = span("t", 2, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ls", "gen_ai.tool.call.id": "c"})
+    ran["events"] = [{"name": "gen_ai.tool.message", "attributes": attributes({"content": "nothing"})}]
+    (one,) = read(lines([chat, ran])).traces
+    assert (one.task, one.turns) == ("Look", (Turn(tool="ls", arguments="{}", observation="nothing", error=False),))
+
+
+# what is left out
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{not json\n", "not-json"),
+        (b'{"traceId": "t", "spanId"', "not-json"),
+        (b"[" * 100_000 + b"\n", "nested-too-deeply"),
+        (
+            b'{"traceId":"t","attributes":[{"key":"k","value":' + b'{"arrayValue":{"values":[' * 20_000,
+            "nested-too-deeply",
+        ),
+        (b'"just text"\n', "not-a-span"),
+        (b"17\n", "not-a-span"),
+        (b'{"other": 1}\n', "not-a-span"),
+        (b'{"spanId": "s"}\n', "span-without-trace"),
+        (b'{"traceId": [], "spanId": "s"}\n', "span-without-trace"),
+        (b'{"resourceSpans": [3]}\n', "not-a-span"),
+        (b'{"resourceSpans": [{"scopeSpans": [{"spans": ["x"]}]}]}\n', "not-a-span"),
+        (b"9" * 10_000 + b"\n", "not-json"),
+        (b"\x00\x01\x02\n", "not-json"),
+        (None, "line-too-long"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named_and_the_others_are_read(line: bytes | None, reason: str) -> None:
+    given = [*lines(TWO), line, *lines(OTHER)]
+    export = read(given)
+    assert len(export.traces) == 2
+    (excluded,) = export.exclusions
+    assert (excluded.reason, excluded.place.split(",")[0]) == (reason, "line 5")
+
+
+def test_a_first_line_that_is_broken_does_not_hide_the_rest() -> None:
+    export = read([b'{"traceId": \n', *lines(TWO)])
+    assert len(export.traces) == 1
+    assert [(one.place, one.reason) for one in export.exclusions] == [("line 1", "not-json")]
+
+
+def test_an_observation_whose_action_is_lost_is_named_and_not_given_to_another() -> None:
+    lost = read(lines(TWO[1:]))
+    assert [one.turns for one in lost.traces] == [(turn("true", "", error=True),)]
+    assert [(one.place, one.reason) for one in lost.exclusions] == [("line 1", "observation-without-action")]
+
+
+def test_an_action_whose_observation_is_lost_does_not_take_the_next_one() -> None:
+    lost = read(lines([TWO[0], *TWO[2:]]))
+    assert [one.turns for one in lost.traces] == [(turn("true", "", error=True),)]
+    (excluded,) = lost.exclusions
+    assert (excluded.place, excluded.reason) == ("line 1", "action-without-observation")
+    assert "echo hi" in excluded.detail
+
+
+def test_an_empty_observation_is_kept_and_an_unrecorded_one_is_not_called_empty() -> None:
+    quiet = genai("t", 1, "execute_tool", tool__name="bash", tool__call__arguments="{}", tool__call__result="")
+    untold = genai("t", 2, "execute_tool", tool__name="bash", tool__call__arguments="{}")
+    export = read(lines([quiet, untold]))
+    assert [len(one.turns) for one in export.traces] == [1]
+    assert reasons(export) == ["action-without-observation"]
+
+
+def test_a_trace_that_is_there_twice_is_one_trace_and_counted() -> None:
+    export = read(lines([*TWO, *OTHER, *TWO]))
+    assert (len(export.traces), export.duplicate) == (2, 1)
+    assert [(one.place, one.reason, one.count) for one in export.exclusions] == [("line 7", "trace-repeated", 4)]
+    again = read(lines([*TWO, TWO[0]]))
+    assert (again.duplicate, reasons(again)) == (0, ["span-repeated"])
+
+
+def test_a_trace_without_steps_is_refused_by_name() -> None:
+    export = read(lines([genai("t", 1, "chat", prompt="Hello?"), *OTHER]))
+    assert (len(export.traces), export.refused, reasons(export)) == (1, 1, ["trace-without-steps"])
+
+
+def test_a_conversation_without_tools_is_a_trace_with_closing_words() -> None:
+    spans = [genai("t", 1, "chat", prompt="Hello?", completion="Good day.")]
+    (one,) = read(lines(spans)).traces
+    assert (one.turns, one.final) == ((), "Good day.")
+
+
+def test_later_user_messages_are_counted_since_a_trace_has_one_task() -> None:
+    asked = [{"role": "user", "content": text} for text in ("First", "Second", "Third")]
+    export = read(lines([genai("t", 1, "chat", input__messages=asked, completion="Done."), *OTHER]))
+    assert export.traces[1].task == "First"
+    assert [(one.reason, one.count) for one in export.exclusions] == [("later-user-message", 2)]
+
+
+def test_very_many_findings_of_a_kind_are_listed_to_a_limit_and_counted_beyond() -> None:
+    export = read([*lines(TWO), *(b"?\n" for _ in range(MOST_LISTED + 5))])
+    assert len(export.exclusions) == MOST_LISTED + 1
+    assert (export.exclusions[-1].place, export.exclusions[-1].count) == ("elsewhere", 5)
+
+
+# hostile values
+
+
+def test_credentials_are_taken_out_before_anything_is_hashed() -> None:
+    key = "sk-" + "abcdEFGH1234" * 3
+    told = read(lines(session("t", f"Use {key}", [(f"curl -H {key}", f"ok {key}")])))
+    hidden = read(lines(session("t", "Use [redacted]", [("curl -H [redacted]", "ok [redacted]")])))
+    assert key.encode() not in traces.encoded(told.traces[0])
+    assert told.redactions == 3
+    assert told.traces == hidden.traces
+
+
+def test_lone_surrogates_nul_nan_and_huge_numbers_are_survived() -> None:
+    wild = (
+        b'{"traceId":"t","spanId":"s","startTimeUnixNano":NaN,"endTimeUnixNano":1e999,"attributes":['
+        b'{"key":"gen_ai.operation.name","value":{"stringValue":"execute_tool"}},'
+        b'{"key":"gen_ai.tool.name","value":{"stringValue":"a\\ud800 b/c"}},'
+        b'{"key":"gen_ai.tool.call.arguments","value":{"stringValue":"x\\udfffy\\u0000"}},'
+        b'{"key":"gen_ai.tool.call.result","value":{"stringValue":"\\u0000"}},'
+        b'{"key":"n","value":{"intValue":"' + b"9" * 5000 + b'"}},{"key":"m","value":{"intValue":' + b"9" * 40 + b"}},"
+        b'{"key":"d","value":{"doubleValue":Infinity}}]}\n'
+    )
+    export = read([wild])
+    (one,) = export.traces
+    assert one.turns == (Turn(tool="a__b_c", arguments="x?y\0", observation="\0", error=False),)
+    assert traces.decoded(traces.encoded(one)) == one
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_that_is_said() -> None:
+    export = read([line.replace(b"echo hi", b"echo \xff\xfe") for line in lines(TWO)])
+    assert "�" in export.traces[0].turns[0].arguments
+    assert set(reasons(export)) == {"bytes-replaced"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+KEYS = [
+    "traceId", "spanId", "parentSpanId", "name", "status", "startTimeUnixNano", "attributes", "events",
+    "resourceSpans", "scopeSpans", "spans", "resource", "key", "value", "stringValue", "intValue", "arrayValue",
+    "kvlistValue", "values", "role", "content", "parts", "tool_calls", "type", "id", "name", "arguments",
+    "function", "response", "messages", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.prompt",
+    "gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.tool.call.arguments", "gen_ai.tool.message",
+    "gen_ai.tool.call.id",
+]  # fmt: skip
+shaped = st.recursive(
+    json_values | st.sampled_from(["chat", "execute_tool", "invoke_agent", "tool", "user", "t", "tool_call"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(KEYS), shaped, max_size=6), max_size=3))
+def test_no_shape_of_json_stops_the_reading(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        document.setdefault("traceId", "t")
+    export = read(lines(documents))
+    for one in export.traces:
+        assert traces.decoded(traces.encoded(one)) == one
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_no_bytes_stop_the_reading(given_lines: list[bytes]) -> None:
+    export = read([*given_lines, *lines(TWO)])
+    assert len(export.traces) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(shaped)
+def test_no_message_stops_the_reading(value: Any) -> None:
+    text = json.dumps(value)
+    for operation in ("chat", "execute_tool", "invoke_agent"):
+        names = ("input.messages", "output.messages", "prompt", "tool.name", "tool.message", "tool.call.arguments")
+        given_span = span("t", 1, {f"gen_ai.{name}": text for name in names} | {"gen_ai.operation.name": operation})
+        plain = {**given_span, "attributes": {f"gen_ai.{name}": value for name in names}}
+        read(lines([given_span, plain, *OTHER]))
+
+
+def test_a_whole_file_larger_than_is_held_is_read_by_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "WHOLE_FILE_BYTES", 10)
+    export = read([b"{\n", *lines(TWO)])
+    assert len(export.traces) == 1
+
+
+def test_names_that_a_label_cannot_carry_get_a_digest_for_a_label() -> None:
+    plain, strange = (read(lines(session(name, "Task", [("a", "b")]))).traces[0] for name in ("ab-12", "a b=\u2028"))
+    assert plain.label == "ab-12"
+    assert strange.label.startswith("t-")
+    assert strange.label.removeprefix("t-").isalnum()
+
+
+# the pinned export
+
+
+def test_the_pinned_export_is_read_without_a_loss_in_any_order() -> None:
+    if not PINNED.exists():
+        pytest.skip(f"NOT RUN: {PINNED} isn't on this machine")
+    content = gzip.decompress(PINNED.read_bytes()).splitlines(keepends=True)
+    export = read(content)
+    turns = [turn for one in export.traces for turn in one.turns]
+    assert (len(export.traces), len(turns)) == (280, 685)
+    assert (sum(not turn.observation for turn in turns), sum(turn.error for turn in turns)) == (114, 61)
+    assert export.exclusions == ()
+    assert read(sorted(content)).traces == export.traces
+    by_ends = sorted(content, key=lambda line: line[::-1])
+    assert read(by_ends).traces == export.traces
+
+
+@pytest.mark.parametrize("producer", ["otlp", "otlp-generated", "langfuse", "langsmith", "braintrust", "posthog"])
+def test_real_files_of_many_producers_are_read_or_refused_by_reason(producer: str) -> None:
+    folder = SHARED / "traces" / producer
+    if not folder.exists():
+        pytest.skip(f"NOT RUN: {folder} isn't on this machine")
+    for path in sorted(folder.iterdir()):
+        with path.open("rb") as file:
+            export = read_export(file, lambda text: (text, 0))
+        assert export.traces or export.exclusions, path
