@@ -95,12 +95,5 @@ def _is_json(data: bytes) -> bool:
 
 def _forms(secret: str) -> set[str]:
     """Return a value as it is, and as JSON and addresses write it."""
-    escaped = json.dumps(secret, ensure_ascii=False)[1:-1]
-    return {
-        secret,
-        escaped,
-        escaped.replace("/", "\\/"),
-        json.dumps(secret)[1:-1],
-        json.dumps(secret)[1:-1].replace("/", "\\/"),
-        quote(secret, safe=""),
-    }
+    escaped = json.dumps(secret)[1:-1]
+    return {secret, escaped, escaped.replace("/", "\\/"), quote(secret, safe="")}

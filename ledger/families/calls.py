@@ -260,10 +260,10 @@ def _settle(totals: Totals, event: CallEvent, worst: NanoUSD) -> None:
         totals.lost += 1
         totals.ambiguous += worst
         return
-    if isinstance(event, CallAnswered):
-        totals.answered += 1
-    elif isinstance(event, CallFailed):
+    if isinstance(event, CallFailed):
         totals.failed += 1
+    else:
+        totals.answered += 1
     cost = getattr(event, "cost", None)
     if cost is None:
         totals.ambiguous += worst

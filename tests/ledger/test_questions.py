@@ -91,6 +91,14 @@ def test_a_reasoning_model_of_openai_with_tools_is_asked_through_responses_and_n
     }
 
 
+def test_a_reasoning_model_without_an_effort_is_asked_without_one() -> None:
+    able = Capabilities(supports_completions=True, supports_tools=True, supports_reasoning=True)
+    api, sent = request("openai", able, Prompt(CALLING, (TOOL,)))
+    assert api == "responses"
+    assert "reasoning" not in sent
+    assert sent["max_output_tokens"] == 8_000
+
+
 def test_a_shape_is_asked_for_in_the_words_of_responses_too() -> None:
     _, sent = request("openai", ALL, Prompt(CALLING, (TOOL,), SCHEMA))
     assert sent["text"] == {

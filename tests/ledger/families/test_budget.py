@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.event import Event
 from ledger.families import budget
 from ledger.families.budget import Budget, BudgetSet, CeilingAboveBudget, SetBudget, ceiling_in_force
 from ledger.money import NANO
@@ -24,6 +25,10 @@ def test_setting_what_is_set_changes_nothing() -> None:
     state = budget.evolve(Budget(), event)
     assert state.ceiling == 75 * NANO
     assert decided(75 * NANO, state) == ()
+
+
+def test_other_events_change_nothing() -> None:
+    assert budget.evolve(Budget(), Event()) == Budget()
 
 
 def test_the_lower_of_budget_and_flag_is_in_force() -> None:

@@ -140,6 +140,10 @@ def test_a_models_digest_is_about_what_it_answers_and_not_about_names_prices_or_
     assert Endpoint(model=other, connection=HERE).digest != base.digest
 
 
+def test_other_events_change_nothing() -> None:
+    assert providers.evolve(Providers(), Event()) == Providers()
+
+
 def test_events_have_a_stream_a_subject() -> None:
     streams = [event.stream for event in decided(WHOLE, Providers())]
     assert streams == [
