@@ -47,7 +47,8 @@ class Setting(Fact):
     sharpness: int = 0
 
 
-CAUTIOUS = Setting(neighbours=25, shrink=25)
+MOST_NEIGHBOURS = 25
+CAUTIOUS = Setting(neighbours=MOST_NEIGHBOURS, shrink=25)
 BOLDER = tuple(
     Setting(neighbours=neighbours, shrink=shrink, sharpness=sharpness)
     for sharpness in (0, 2, 4)
@@ -202,7 +203,7 @@ def decide(policy: Policy, features: NDArray[np.int8]) -> Decision:
 
 def _scored(policy: Policy, place: int, near: Near, *, settled: bool) -> Scored:
     candidate = policy.candidates[place]
-    estimate = _estimate(policy.rows, (place, policy.place), near, candidate.setting)
+    estimate = _estimate(_pairs(policy.rows, (place, policy.place), near), candidate.setting)
     verdict: Verdict = "worse"
     if place == policy.place:
         verdict = "incumbent"
@@ -232,35 +233,41 @@ def _reason(policy: Policy, chosen: int, scored: Sequence[Scored]) -> Reason:
     return "no-cheaper-candidate-is-as-good"
 
 
-def _estimate(rows: Sequence[Row], places: tuple[int, int], near: Near, setting: Setting) -> Estimate | None:
-    """Return both scores from the nearest tasks that count for both; None when there is no such task."""
+class _Pairs(NamedTuple):
+    """Scores of a candidate and the incumbent on the tasks that count for both, each with its similarity."""
+
+    near: list[tuple[int, int, int]]
+    tasks: int
+    totals: tuple[int, int]
+
+
+def _pairs(rows: Sequence[Row], places: tuple[int, int], near: Near) -> _Pairs:
+    """Return the pairs, nearest first."""
     nearest, similar = near
     pairs = [
         (one, other, similar[row])
         for row in nearest
         if (one := rows[row].scores[places[0]]) is not None and (other := rows[row].scores[places[1]]) is not None
     ]
-    return _shrunk(pairs, setting)
+    return _Pairs(pairs[:MOST_NEIGHBOURS], len(pairs), (sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)))
 
 
-def _shrunk(pairs: Sequence[tuple[int, int, int]], setting: Setting) -> Estimate | None:
-    """Return the shrunk means of pairs of scores, each with its similarity, nearest first."""
-    count = len(pairs)
-    if not count:
+def _estimate(pairs: _Pairs, setting: Setting) -> Estimate | None:
+    """Return both shrunk means; None when no task counts for both."""
+    if not pairs.tasks:
         return None
-    near = pairs[: setting.neighbours]
+    near = pairs.near[: setting.neighbours]
     most = max(near[0][2], 1)
     weights = [WHOLE * max(pair[2], 0) ** setting.sharpness // most**setting.sharpness for pair in near]
     mixed = WHOLE * setting.shrink
     if not mixed and not any(weights):
         mixed = WHOLE
-    whole = count * (sum(weights) + mixed)
-    sums = [
-        count * sum(weight * pair[side] for weight, pair in zip(weights, near, strict=True))
-        + mixed * sum(pair[side] for pair in pairs)
-        for side in (0, 1)
-    ]
-    return Estimate(Fraction(sums[0], whole), Fraction(sums[1], whole))
+    whole = pairs.tasks * (sum(weights) + mixed)
+    heard = [sum(weight * pair[side] for weight, pair in zip(weights, near, strict=True)) for side in (0, 1)]
+    return Estimate(
+        Fraction(pairs.tasks * heard[0] + mixed * pairs.totals[0], whole),
+        Fraction(pairs.tasks * heard[1] + mixed * pairs.totals[1], whole),
+    )
 
 
 def chosen_setting(rows: Sequence[Row], places: tuple[int, int], similar: NDArray[np.int32]) -> Setting:
@@ -274,17 +281,17 @@ def chosen_setting(rows: Sequence[Row], places: tuple[int, int], similar: NDArra
     if places[0] == places[1] or len(counted) < CAUTIOUS.neighbours // 5:
         return CAUTIOUS
     among = set(counted)
-    others = [
-        Near(
-            [other for other in np.argsort(-similar[at], kind="stable").tolist() if other != at and other in among],
-            similar[at].tolist(),
-        )
-        for at in counted
-    ]
-    cautious = _errors(rows, places, counted, others, CAUTIOUS)
+    trials = []
+    for at in counted:
+        nearest = [
+            other for other in np.argsort(-similar[at], kind="stable").tolist() if other != at and other in among
+        ]
+        truth = (rows[at].scores[places[0]] or 0) - (rows[at].scores[places[1]] or 0)
+        trials.append((_pairs(rows, places, Near(nearest, similar[at].tolist())), truth))
+    cautious = _errors(trials, CAUTIOUS)
     best, least = CAUTIOUS, sum(cautious)
     for setting in BOLDER:
-        errors = _errors(rows, places, counted, others, setting)
+        errors = _errors(trials, setting)
         if sum(errors) < least and clearly_lower(errors, cautious):
             best, least = setting, sum(errors)
     return best
@@ -298,18 +305,11 @@ def clearly_lower(errors: Sequence[int], than: Sequence[int]) -> bool:
     return total > 0 and (count - 1) * total * total > spread
 
 
-def _errors(
-    rows: Sequence[Row],
-    places: tuple[int, int],
-    counted: Sequence[int],
-    others: Sequence[Near],
-    setting: Setting,
-) -> list[int]:
-    """Return the squared errors, in millionths squared, of predicting each task from the others."""
+def _errors(trials: Sequence[tuple[_Pairs, int]], setting: Setting) -> list[int]:
+    """Return the squared errors, in millionths squared, of predicting each task's distance from the other tasks."""
     found = []
-    for at, nearest in zip(counted, others, strict=True):
-        estimate = _estimate(rows, places, nearest, setting)
-        truth = (rows[at].scores[places[0]] or 0) - (rows[at].scores[places[1]] or 0)
+    for pairs, truth in trials:
+        estimate = _estimate(pairs, setting)
         predicted = 0 if estimate is None else rounded(estimate.candidate - estimate.incumbent)
         found.append((predicted - truth) ** 2)
     return found
