@@ -21,6 +21,10 @@ import msgspec
 from commands.main import Branch, cli
 from ledger.errors import REFUSALS, Refusal
 from ledger.event import KINDS
+from ledger.recorded import Envelope
+from projections.calibration import Calibration
+from projections.policy import Policy
+from projections.report import Report
 
 HERE = Path(__file__).resolve().parent.parent
 PACKAGES = ("ledger", "projections", "commands")
@@ -119,9 +123,11 @@ def _sentence(refusal: type[Refusal]) -> str:
 
 
 def schemas() -> dict[str, str]:
-    """Return the JSON Schema of every event kind's body, by file name."""
+    """Return the JSON Schema of the envelope, of every event kind's body, and of what is published, by file name."""
     load_everything()
-    return {f"{kind}.json": _schema(KINDS[kind], kind) for kind in sorted(KINDS) if _is_shipped(kind)}
+    formats = {"envelope": Envelope, "policy": Policy, "report": Report, "calibration": Calibration}
+    named = formats | {kind: KINDS[kind] for kind in KINDS if _is_shipped(kind)}
+    return {f"{name}.json": _schema(named[name], name) for name in sorted(named)}
 
 
 def _is_shipped(kind: str) -> bool:
