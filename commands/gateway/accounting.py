@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from commands.gateway import problems
 from commands.gateway.requests import ChatRequest
+from ledger.canonical import GREATEST_INTEGER
 from ledger.estimates import actual_cost, worst_case
 from ledger.families.providers import Endpoint
 from ledger.families.serving import Counted
@@ -21,7 +23,10 @@ def reservation(endpoint: Endpoint, request: ChatRequest, sent: bytes) -> NanoUS
         if able.output_price != 0:
             return None
         limit = 0
-    return worst_case(endpoint, len(sent), limit * (request.chat.n or 1))
+    worst = worst_case(endpoint, len(sent), limit * (request.chat.n or 1))
+    if worst is not None and worst > GREATEST_INTEGER:
+        raise problems.unreadable("so many tokens can't be paid for", "max_completion_tokens")
+    return worst
 
 
 def counted(usage: bytes | None) -> Usage:
@@ -37,4 +42,8 @@ def counted(usage: bytes | None) -> Usage:
 def settled(endpoint: Endpoint, usage: bytes | None) -> tuple[Counted, NanoUSD | None]:
     """Return the counts to record and what they cost; None when that can't be known."""
     counts = counted(usage)
-    return Counted.of(counts), actual_cost(endpoint.capabilities, counts)
+    recorded = Counted.of(counts)
+    cost = actual_cost(endpoint.capabilities, counts)
+    if any((count or 0) > GREATEST_INTEGER for count in (*msgspec.structs.astuple(recorded), cost)):
+        return Counted(), None
+    return recorded, cost

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 
 from commands.gateway import problems
 from ledger.errors import Refusal
@@ -87,5 +88,10 @@ class Books:
     async def _collect(self) -> None:
         while self._owed:
             command, blobs = self._owed[0]
-            await self.record(command, blobs=blobs)
+            try:
+                await self.record(command, blobs=blobs)
+            except problems.Problem as problem:
+                if isinstance(problem.__cause__, Refusal | TimeoutError):
+                    raise
+                sys.stderr.write(f"exp: the end of request {command.ending.request} has no form to be recorded in\n")
             self._owed.pop(0)

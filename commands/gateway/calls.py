@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from urllib.parse import quote
 
 import aiohttp
@@ -32,6 +33,8 @@ LINGER = 0.1
 MICRO = 1_000_000
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+LONGEST_NAME = 200
 
 
 class Desk:
@@ -52,8 +55,13 @@ class Desk:
         return f"{self.process}-{self._count}"
 
 
+def route_header(alias: str) -> tuple[bytes, bytes]:
+    """Return the header that says which model answered."""
+    return b"x-exp-route", quote(alias, safe=" /:").encode()
+
+
 class Ending(msgspec.Struct):
-    """What a client got, for others who asked the same under the same key."""
+    """What a client got, but for the content type, for others who asked the same under the same key."""
 
     status: int
     headers: Headers
@@ -72,6 +80,7 @@ class Call:
         self.route: Route = desk.directory.route(request)
         self.outgoing: Outgoing = outgoing(self.route.endpoint, request)
         self.id = exchange.request_id
+        self._worst_case = accounting.reservation(self.route.endpoint, request, self.outgoing.body)
         self._begun = upstream.clock()
         self._first_byte = 0.0
         self._redacted = False
@@ -82,7 +91,7 @@ class Call:
         """What a reply says beside its content."""
         route = self.route
         return [
-            (b"x-exp-route", quote(route.endpoint.alias, safe=" /:").encode()),
+            route_header(route.endpoint.alias),
             (b"x-exp-route-reason", quote(route.reason, safe=" /:").encode()),
         ]
 
@@ -111,8 +120,8 @@ class Call:
             streamed=request.streamed,
             ghost=self.desk.ghost,
             process=self.desk.process,
-            worst_case=accounting.reservation(route.endpoint, request, sent.body),
-            correlation=self.exchange.correlation,
+            worst_case=self._worst_case,
+            correlation=self._redact_name(self.exchange.correlation),
             body=self._kept(blobs, request.body, _JSON),
             claim=self.claim,
         )
@@ -153,7 +162,7 @@ class Call:
                 response=self._kept(blobs, body, _JSON),
                 usage=counts,
                 cost=cost,
-                served_model=self._redact_text(answer.model),
+                served_model=self._redact_name(answer.model),
                 as_pinned=served_as_pinned(endpoint, answer.model),
                 redacted=self._redacted,
                 latency_us=self._elapsed(),
@@ -161,9 +170,8 @@ class Call:
             ),
             blobs,
         )
-        headers = [JSON, *self.headers]
-        await self.exchange.reply(200, headers, body)
-        return Ending(200, headers, body, streamed=False)
+        await self.exchange.reply(200, [JSON, *self.headers], body)
+        return Ending(200, self.headers, body, streamed=False)
 
     async def _whole(self) -> bytes:
         if self.route.endpoint.connection.provider == "embedded":
@@ -179,8 +187,7 @@ class Call:
 
     async def _retried(self, reason: str) -> None:
         """Record that the first dispatch came back empty, before the second one leaves."""
-        worst = accounting.reservation(self.route.endpoint, self.request, self.outgoing.body)
-        failed = serving.AttemptFailed(request=self.id, dispatch=0, reason=reason, worst_case=worst)
+        failed = serving.AttemptFailed(request=self.id, dispatch=0, reason=reason, worst_case=self._worst_case)
         await self.desk.books.record(serving.RetryDispatch(failed=failed))
 
     # A stream.
@@ -212,7 +219,7 @@ class Call:
                 response=self._kept(blobs, body, _EVENTS),
                 usage=counts,
                 cost=cost,
-                served_model=self._redact_text(stream.model),
+                served_model=self._redact_name(stream.model),
                 as_pinned=served_as_pinned(self.route.endpoint, stream.model),
                 redacted=self._redacted,
                 latency_us=self._elapsed(),
@@ -279,7 +286,7 @@ class Call:
             serving.RequestFailed(
                 request=self.id,
                 status=problem.status,
-                code=problem.code or problem.kind,
+                code=_name_of(problem),
                 error=self._kept(blobs, problem.envelope(), _JSON),
                 retry_after=problem.headers.get("Retry-After"),
                 partial=self._partial(blobs),
@@ -321,14 +328,19 @@ class Call:
         self._redacted = self._redacted or count > 0
         return content
 
-    def _redact_text(self, text: str | None) -> str | None:
-        return None if text is None else self.desk.upstream.redactor.text(text)[0]
+    def _redact_name(self, text: str | None) -> str | None:
+        return None if text is None else self.desk.upstream.redactor.text(text[:LONGEST_NAME])[0]
 
     def _elapsed(self) -> int:
         return int((upstream.clock() - self._begun) * MICRO)
 
     def _since_first_byte(self) -> int:
         return max(0, int((self._first_byte - self._begun) * MICRO))
+
+
+def _name_of(problem: Problem) -> str:
+    """Return what a failure is called in its event: a provider's own code only where it is a name and not a text."""
+    return next((name for name in (problem.code, problem.kind) if name and _NAME.fullmatch(name)), problems.UPSTREAM)
 
 
 def _cost_of(problem: Problem) -> int | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from commands.gateway import problems
 from commands.gateway.books import Books
-from commands.gateway.calls import Call, Desk, Ending
+from commands.gateway.calls import Call, Desk, Ending, route_header
 from commands.gateway.exchange import JSON, Exchange, Headers
 from commands.gateway.problems import Problem
 from commands.gateway.requests import ChatRequest
@@ -150,7 +150,9 @@ class Repeats:
                 410, f"the recorded answer can't be repeated: {refusal.what}", kind=problems.INTERNAL,
                 code="answer_not_kept", headers={"x-should-retry": "false"},
             ) from refusal  # fmt: skip
-        await _repeat(exchange, Ending(200, [], body, last.accepted.streamed), answered.request)
+        await _repeat(
+            exchange, Ending(200, [route_header(last.accepted.alias)], body, last.accepted.streamed), answered.request
+        )
 
     async def _elsewhere(self, attempt: Attempt) -> Ending | None:
         """Wait for an attempt that isn't in this process's hands; None when the key must be looked up again."""
@@ -171,7 +173,7 @@ class Repeats:
         """Return a failure to share with those who waited for it; an answer is replayed by looking it up."""
         if not isinstance(ended, serving.RequestFailed) or ended.error is None:
             return None
-        headers: Headers = [JSON]
+        headers: Headers = []
         if ended.retry_after is not None:
             headers.append((b"retry-after", ended.retry_after.encode("latin-1")))
         return Ending(ended.status, headers, self._journal.blob(ended.error.blob), streamed=False)
@@ -223,7 +225,7 @@ def _accepted(journal: Journal, scope: str, attempt: int) -> serving.RequestAcce
 def failed(problem: Problem) -> Ending:
     """Return what everybody gets who waited for a call that failed."""
     named = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()]
-    return Ending(problem.status, [JSON, *named], problem.envelope(), streamed=False)
+    return Ending(problem.status, named, problem.envelope(), streamed=False)
 
 
 def _check_same(recorded: str, fingerprint: str) -> None:
@@ -248,9 +250,7 @@ async def _repeat(exchange: Exchange, ending: Ending, request: str | None = None
     if request is not None:
         exchange.request_id = request
     if not ending.streamed:
-        if not ending.headers:
-            headers.insert(0, JSON)
-        await exchange.reply(ending.status, headers, ending.body)
+        await exchange.reply(ending.status, [JSON, *headers], ending.body)
         return
     await exchange.begin(headers)
     await exchange.finish(ending.body)

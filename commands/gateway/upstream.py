@@ -33,6 +33,7 @@ OK = 200
 UNAUTHORIZED, FORBIDDEN, TIMED_OUT, TOO_MANY = 401, 403, 408, 429
 SERVER_ERRORS = 500
 UNAVAILABLE = 503
+LONGEST_HEADER = 64
 _KEPT_HEADERS = ("Retry-After", "retry-after-ms")
 
 Retried = Callable[[str], Awaitable[None]]
@@ -185,8 +186,13 @@ class Upstream:
         """Return what a client is told of a provider's error."""
         status = response.status
         body = await response.read()
-        headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+        headers = {name: value for name in _KEPT_HEADERS if (value := _plain(response.headers.get(name)))}
         return refused(status, body, headers, self.redactor)
+
+
+def _plain(value: str | None) -> str | None:
+    """Return a header's value when it is short and plain enough to be passed on."""
+    return value if value and len(value) <= LONGEST_HEADER and value.isascii() and value.isprintable() else None
 
 
 class ErrorFacts(msgspec.Struct):

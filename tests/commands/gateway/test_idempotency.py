@@ -9,8 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from commands.opening import open_journal
+from ledger.event import Step
 from ledger.families import serving
 from tests.commands.gateway.provider_double import Asked, Piece, Provider, chunk, chunked, completion, http, said
 from tests.commands.gateway.running import HELLO, Gateway, streamed
@@ -261,3 +264,43 @@ def test_a_replay_is_the_stream_that_was_sent_frame_for_frame(gateway: Gateway, 
     assert json.loads(first.text.split("\n\n")[1].removeprefix("data: "))["choices"][0]["delta"]["content"].endswith(
         "\U0001f600"
     )
+
+
+def test_after_its_time_a_key_is_free_again(root: Path, provider: Provider) -> None:
+    with Gateway(root) as gateway:
+        first = gateway.ask(HELLO, "k")
+        gateway.stop()
+        (accepted,) = gateway.events(serving.RequestAccepted)
+        day = 24 * 3600 * 1_000_000
+        with open_journal(root, "test", serving.FAMILY) as journal:
+            (record,) = journal.events(serving.RequestAccepted)
+        assert abs(accepted.claim.keep_until - record.at - day) < 60_000_000
+        _move_back(root, gateway, accepted)
+        gateway.restart()
+        again = gateway.ask(HELLO, "old")
+        assert again.status_code == first.status_code == 200
+        assert REPLAYED not in again.headers
+        assert len(provider.asked) == 2
+
+
+def _move_back(root: Path, gateway: Gateway, accepted: serving.RequestAccepted) -> None:
+    """Record an answered request whose key was to be kept until long ago."""
+    identity = accepted.identity
+    scope = serving.scope_of(identity, serving.CHAT, "old")
+    claim = msgspec.structs.replace(accepted.claim, scope=scope, keep_until=1)
+    request = "long-ago-1"
+    old = msgspec.structs.replace(accepted, request=request, claim=claim)
+    decided = msgspec.structs.replace(gateway.events(serving.RouteDecided)[0], request=request)
+    answered = msgspec.structs.replace(gateway.events(serving.RequestAnswered)[0], request=request)
+    with open_journal(root, "test", serving.FAMILY) as journal:
+        journal.submit(
+            Step(serving.FAMILY, serving.AcceptRequest(accepted=old, decided=decided)),
+            Step(serving.FAMILY, serving.EndRequest(ending=answered)),
+        ).result()
+
+
+def test_many_failed_attempts_are_passed_over_quickly(gateway: Gateway, provider: Provider) -> None:
+    provider.script = lambda asked, count: http(500, b"{}") if count < 12 else numbered(asked, count)
+    statuses = [gateway.ask(HELLO, "k").status_code for _ in range(14)]
+    assert statuses == [502] * 11 + [200] * 3
+    assert len(provider.asked) == 12

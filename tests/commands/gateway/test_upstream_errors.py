@@ -162,3 +162,32 @@ def test_an_answer_without_an_id_is_given_one_and_halves_of_characters_are_repla
     response = gateway.ask()
     assert response.json()["id"].startswith("chatcmpl-")
     assert response.json()["choices"][0]["message"]["content"] == "cut \ufffd"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [{"prompt_tokens": 2**60, "completion_tokens": 1}, {"prompt_tokens": "many"}, {"prompt_tokens": 1.5}, 7, None],
+)
+def test_usage_that_cannot_be_counted_is_unknown_and_the_answer_is_passed_on(
+    shared_gateway: Gateway, shared_provider: Provider, usage: object
+) -> None:
+    shared_provider.script = lambda asked, count: http(200, completion(usage=usage))
+    assert shared_gateway.ask().status_code == 200
+    answered = shared_gateway.events(serving.RequestAnswered)[-1]
+    assert answered.cost is None
+    assert answered.usage.input_tokens is None
+
+
+def test_a_reservation_beyond_all_money_is_refused(shared_gateway: Gateway, shared_provider: Provider) -> None:
+    assert shared_gateway.ask({**HELLO, "max_tokens": 2**62}).status_code == 400
+    assert not shared_provider.asked
+
+
+def test_a_providers_own_code_is_recorded_only_when_it_is_a_name(
+    shared_gateway: Gateway, shared_provider: Provider
+) -> None:
+    for code, recorded in (("context_length_exceeded", "context_length_exceeded"), ("a whole sentence", "odd")):
+        error = json.dumps({"error": {"message": "no", "type": "odd", "code": code}}).encode()
+        shared_provider.script = lambda asked, count, error=error: http(400, error)  # type: ignore[misc]
+        assert shared_gateway.ask().json()["error"]["code"] == code
+        assert shared_gateway.events(serving.RequestFailed)[-1].code == recorded
