@@ -1,0 +1,1 @@
+"""Trials of the whole path: what must hold across all the rooms at once."""
