@@ -43,9 +43,9 @@ def refused(*options: str) -> tuple[int, str]:
 
 
 def test_it_prints_its_address_serves_names_and_ends_quietly_when_told_to() -> None:
-    with serving("--serves", "a=b/c", "--serves", "x/y=z") as (url, process):
+    with serving("--serves", "a=b/c", "--serves", "x/y=z=1") as (url, process):
         got = httpx.post(f"{url}/chat/completions", json={**ASKED, "model": "x/y"}, headers=KEYED).json()
-        assert got["model"] == "z"
+        assert got["model"] == "z=1"
         assert got["choices"][0]["message"]["content"] == "ready"
         assert httpx.get(f"{url}/models/a").json()["id"] == "a"
         process.send_signal(signal.SIGTERM)
