@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger import locks
+from ledger import locks, refusals, writer
+from ledger.errors import Refusal
 from ledger.event import Step
+from ledger.store import named
 from ledger.verify import verify
-from tests.ledger.notes import NOTES, TALLY, CloseTally, NoteTaken, TallyClosed, note, opened
+from tests.ledger.notes import NOTES, TALLY, CloseTally, NoteTaken, TallyClosed, note, opened, tamper
 
 PROJECT = Path(__file__).parents[2]
 
@@ -66,21 +68,72 @@ def test_decisions_are_made_on_what_others_recorded(tmp_path: Path) -> None:
         assert left.find(NoteTaken, "k") is not None
 
 
+def test_a_state_that_is_kept_folds_what_others_record_meanwhile(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with opened(root) as left, opened(root) as right:
+        for turn in range(1, 4):
+            left.submit(note("a", 2)).result()
+            (closed,) = right.submit(Step(TALLY, CloseTally())).result()
+            assert closed.event == TallyClosed(total=2 * turn)
+
+
+def test_a_stream_goes_on_where_others_left_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that was remembered too long would be refused by the file, and the recovery from that would hide it."""
+    root = tmp_path / "root"
+    failures: list[BaseException] = []
+
+    def noticed(path: Path, error: BaseException) -> Refusal:
+        failures.append(error)
+        return named(path, error)
+
+    monkeypatch.setattr(writer, "named", noticed)
+    with opened(root) as left, opened(root) as right:
+        versions = [journal.submit(note("a")).result()[0].version for journal in (left, right) * 3]
+    assert versions == [1, 2, 3, 4, 5, 6]
+    assert failures == []
+
+
+def test_nothing_is_written_while_another_holds_the_lock(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with opened(root) as journal:
+        journal.submit(note("a")).result()
+        other = locks.Sidecar(root / "ledger.lock")
+        with other.held():
+            future = journal.submit(note("b"))
+            time.sleep(0.1)
+            assert not future.done()
+            journal.refresh()
+            assert journal.position()[0] == 1
+        assert future.result(timeout=30)[0].seq == 2
+        other.close()
+
+
+def test_what_others_recorded_is_checked_before_it_is_folded(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with opened(root) as journal:
+        with opened(root) as other:
+            other.submit(note("a")).result()
+        tamper(root, "UPDATE events SET head = zeroblob(32)")
+        with pytest.raises(refusals.JournalDamaged, match="event 1 doesn't follow event 0"):
+            journal.refresh()
+        assert journal.state(NOTES) == [0]
+
+
 def test_a_reader_follows_what_others_record(tmp_path: Path) -> None:
     root = tmp_path / "root"
-    with opened(root) as writer, opened(root) as reader:
+    with opened(root) as appender, opened(root) as reader:
         for number in range(1, 6):
-            writer.submit(note("a"), note("b")).result()
+            appender.submit(note("a"), note("b")).result()
             assert reader.position()[0] == 2 * (number - 1)
             reader.refresh()
-            assert reader.position() == writer.position()
+            assert reader.position() == appender.position()
             assert reader.state(NOTES) == [2 * number]
         reader.submit(note("c")).result()
-        writer.submit(note("c")).result()
-        writer.refresh()
+        appender.submit(note("c")).result()
+        appender.refresh()
         reader.refresh()
-        assert reader.checkpoint() == writer.checkpoint()
-        assert writer.state(NOTES) == [12]
+        assert reader.checkpoint() == appender.checkpoint()
+        assert appender.state(NOTES) == [12]
 
 
 @pytest.mark.parametrize("rounds", [4])
