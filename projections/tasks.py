@@ -76,8 +76,6 @@ def choose(candidates: Sequence[Candidate], wanted: int) -> list[Candidate]:
 def apportioned(masses: Mapping[str, int], wanted: int) -> dict[str, int]:
     """Return each stratum's share by mass: whole parts first, then by largest remainder, ties by name."""
     total = sum(masses.values())
-    if not total:
-        return {}
     wanted = min(wanted, total)
     shares = {name: mass * wanted // total for name, mass in masses.items()}
     rest = sorted(masses, key=lambda name: (-(masses[name] * wanted % total), name))

@@ -88,10 +88,9 @@ def decide(command: CompleteBuild, state: Builds, found: Found) -> tuple[Event, 
     return () if known is not None and known.build == command.completed.build else (command.completed,)
 
 
-def evolve(state: Builds, event: Event) -> Builds:
+def evolve(state: Builds, event: BuildCompleted) -> Builds:
     """Fold one event."""
-    if isinstance(event, BuildCompleted):
-        state.latest[event.project] = event
+    state.latest[event.project] = event
     return state
 
 

@@ -33,6 +33,14 @@ class _Gathered(msgspec.Struct):
     found: Counter[str] = msgspec.field(default_factory=Counter)
     again: str = ""
 
+    def take(self, span: Span) -> None:
+        """Keep a span once."""
+        self.found[span.digest] += 1
+        if span.digest in self.spans:
+            self.again = self.again or span.place
+        else:
+            self.spans[span.digest] = span
+
 
 def read_export(lines: Iterable[Line], redact: Redact) -> Export:
     """Return the traces of an export of OTLP spans. The order of its lines decides nothing but the places named."""
@@ -44,13 +52,8 @@ def read_export(lines: Iterable[Line], redact: Redact) -> Export:
         for found in spans(value, f"line {number}"):
             if isinstance(found, Exclusion):
                 exclusions.append(found)
-                continue
-            trace = gathered.setdefault(found.trace, _Gathered())
-            trace.found[found.digest] += 1
-            if found.digest in trace.spans:
-                trace.again = trace.again or found.place
             else:
-                trace.spans[found.digest] = found
+                gathered.setdefault(found.trace, _Gathered()).take(found)
     traces: list[Trace] = []
     refused = duplicate = 0
     for name in sorted(gathered):
@@ -61,7 +64,11 @@ def read_export(lines: Iterable[Line], redact: Redact) -> Export:
             reason = "trace-repeated" if whole else "span-repeated"
             extra = sum(trace.found.values()) - len(trace.spans)
             exclusions.append(Exclusion(place=trace.again, reason=reason, detail=name, count=extra))
-        made, without = normal_form(name, trace.spans.values())
+        try:
+            made, without = normal_form(name, trace.spans.values(), cleaner.text)
+        except RecursionError:
+            place = min(span.place for span in trace.spans.values())
+            made, without = None, [Exclusion(place=place, reason="nested-too-deeply", detail=name)]
         exclusions += without
         if made is None:
             refused += 1

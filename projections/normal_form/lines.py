@@ -12,6 +12,7 @@ from ledger.families.traces import Exclusion
 
 WHOLE_FILE_BYTES = 256 << 20
 MOST_INTEGER = 2**63
+MOST_DEPTH = 200  # of values; deeper ones would exhaust the stack of whoever walks them
 _MARK = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
@@ -62,14 +63,16 @@ class Cleaner:
         self.redactions += count
         return text
 
-    def value(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
-        """Return a JSON value with all its texts cleaned."""
+    def value(self, value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
+        """Return a JSON value with all its texts cleaned; Unreadable when it is nested too deeply."""
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, dict | list) and depth == MOST_DEPTH:
+            raise Unreadable("nested-too-deeply")
         if isinstance(value, dict):
-            return {self.text(key): self.value(item) for key, item in value.items()}
+            return {self.text(key): self.value(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self.value(item, depth + 1) for item in value]
         if isinstance(value, int) and not -MOST_INTEGER <= value < MOST_INTEGER:
             return None
         return value
@@ -122,7 +125,7 @@ class Documents:
         try:
             value, _ = parsed(b"".join(line or b"" for _, line in held))
             return [(number, self._cleaner.value(value))]
-        except (Unreadable, RecursionError):
+        except Unreadable:
             return None
 
     def _value(self, number: int, line: Line) -> Iterator[tuple[int, Any]]:
@@ -137,8 +140,6 @@ class Documents:
             value = self._cleaner.value(value)
         except Unreadable as unreadable:
             self.exclusions.append(Exclusion(place=place, reason=unreadable.reason))
-        except RecursionError:
-            self.exclusions.append(Exclusion(place=place, reason="nested-too-deeply"))
         else:
             if repaired:
                 self.exclusions.append(Exclusion(place=place, reason="bytes-replaced"))

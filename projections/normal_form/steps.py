@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -143,8 +143,11 @@ class Reading(msgspec.Struct):
             )
 
 
-def normal_form(name: str, spans: Iterable[Span]) -> tuple[Trace | None, list[Exclusion]]:
-    """Return a trace of its spans, whatever their order, or None; and what it is without, and why."""
+def normal_form(name: str, spans: Iterable[Span], clean: Callable[[str], str]) -> tuple[Trace | None, list[Exclusion]]:
+    """Return a trace of its spans, whatever their order, or None; and what it is without, and why.
+
+    Its texts are cleaned once more: JSON inside a text may spell out what the text itself doesn't show.
+    """
     ordered = sorted(spans, key=lambda span: span.order)
     roles = [_role(span) for span in ordered]
     if not {"chat", "tool"} & set(roles):
@@ -159,8 +162,11 @@ def normal_form(name: str, spans: Iterable[Span]) -> tuple[Trace | None, list[Ex
             reading.agent(span)
         else:
             reading.silent += 1
-    turns = tuple(reading.turns())
-    exclusions = reading.exclusions
+    turns = tuple(
+        Turn(tool=turn.tool, arguments=clean(turn.arguments), observation=clean(turn.observation), error=turn.error)
+        for turn in reading.turns()
+    )
+    exclusions = [msgspec.structs.replace(one, detail=clean(one.detail)) for one in reading.exclusions]
     place = ordered[0].place
     if reading.silent:
         exclusions.append(Exclusion(place=place, reason="span-without-content", detail=name, count=reading.silent))
@@ -173,10 +179,10 @@ def normal_form(name: str, spans: Iterable[Span]) -> tuple[Trace | None, list[Ex
         Trace(
             name=name,
             source=source,
-            task=reading.task,
+            task=clean(reading.task),
             turns=turns,
-            final=reading.final,
-            attributes=declared(ordered),
+            final=None if reading.final is None else clean(reading.final),
+            attributes=tuple((clean(attribute), clean(value)) for attribute, value in declared(ordered)),
         ),
         exclusions,
     )

@@ -138,6 +138,77 @@ def test_older_span_events_are_read() -> None:
     assert (one.task, one.turns) == ("Look", (Turn(tool="ls", arguments="{}", observation="nothing", error=False),))
 
 
+def test_openai_style_messages_and_other_names_for_parts_are_read() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": '{"a":1}'}}
+    given = [
+        {"role": "user", "content": ["List ", {"type": "text", "text": "them"}, 7, {"type": "image"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call, "broken"]},
+        {"role": "tool", "tool_call_id": "c", "content": "one two"},
+    ]
+    (one,) = read(lines([genai("t", 1, "chat", input__messages={"messages": given}, completion="Two.")])).traces
+    assert (one.task, one.final) == ("List \nthem", "Two.")
+    assert one.turns == (Turn(tool="ls", arguments='{"a":1}', observation="one two", error=False),)
+
+
+def test_the_details_event_and_event_content_are_read() -> None:
+    chat = span("t", 1, {"gen_ai.operation.name": "chat"})
+    asked = json.dumps([{"role": "user", "content": "Ask"}])
+    said = json.dumps([{"role": "assistant", "content": "Answer"}])
+    chat["events"] = [
+        {
+            "name": "gen_ai.client.inference.operation.details",
+            "attributes": attributes({"gen_ai.input.messages": asked, "gen_ai.output.messages": said}),
+        },
+        "broken",
+    ]
+    (one,) = read(lines([chat])).traces
+    assert (one.task, one.final) == ("Ask", "Answer")
+    older = span("u", 1, {"gen_ai.operation.name": "chat"})
+    older["events"] = [
+        {"name": "gen_ai.user.message", "attributes": attributes({"gen_ai.event.content": '{"content":"Ask"}'})},
+        {"name": "gen_ai.choice", "attributes": attributes({"gen_ai.event.content": '{"content":"Answer"}'})},
+        {"name": "something else", "attributes": {}},
+    ]
+    (two,) = read(lines([older])).traces
+    assert (two.task, two.final) == ("Ask", "Answer")
+
+
+def test_values_of_every_kind_are_what_they_stand_for() -> None:
+    run = genai("t", 1, "execute_tool", tool__name="x")
+    listed = {"arrayValue": {"values": [{"intValue": "7"}, {"boolValue": True}, {"doubleValue": 0.5}]}}
+    pairs = {"kvlistValue": {"values": [{"key": "n", "value": listed}, {"key": 1}, "broken"]}}
+    run["attributes"] += [
+        {"key": "gen_ai.tool.call.arguments", "value": pairs},
+        {"key": "gen_ai.tool.call.result", "value": {"intValue": 12}},
+    ]
+    (one,) = read(lines([run])).traces
+    assert (one.turns[0].arguments, one.turns[0].observation) == ('{"n":[7,true,0.5]}', "12")
+
+
+def test_arguments_that_only_the_tool_span_has_complete_the_call() -> None:
+    spans = [
+        genai("t", 1, "chat", prompt="Go", tool__name="x"),
+        genai("t", 2, "execute_tool", tool__name="x", tool__call__arguments="{}", tool__message="y"),
+    ]
+    spans[1]["attributes"] += [{"key": "gen_ai.tool.message", "value": {"stringValue": "y"}}]
+    (one,) = read(lines(spans)).traces
+    assert one.turns == (Turn(tool="x", arguments="{}", observation="y", error=False),)
+
+
+def test_a_call_in_history_and_in_its_own_span_is_one_step() -> None:
+    call = {"type": "tool_call", "id": "c", "name": "x", "arguments": "{}"}
+    history = [{"role": "user", "content": "Go"}, {"role": "assistant", "parts": [call]}]
+    spans = [
+        genai("t", 1, "chat", input__messages=history, output__messages=[{"role": "assistant", "parts": [call]}]),
+        genai("t", 2, "execute_tool", tool__call__id="c", tool__message="y"),
+        genai("t", 3, "chat", input__messages=history, completion="Done"),
+    ]
+    spans[1]["attributes"] += [{"key": "gen_ai.tool.call.result", "value": {"stringValue": "y"}}]
+    (one,) = read(lines(spans)).traces
+    assert [turn.observation for turn in one.turns] == ["y"]
+    assert one.final == "Done"
+
+
 # what is left out
 
 
@@ -169,6 +240,17 @@ def test_a_line_that_cannot_be_used_is_named_and_the_others_are_read(line: bytes
     assert len(export.traces) == 2
     (excluded,) = export.exclusions
     assert (excluded.reason, excluded.place.split(",")[0]) == (reason, "line 5")
+
+
+def test_a_document_that_is_too_deep_or_never_ends_is_read_by_lines_after_all() -> None:
+    deep = b'{"a":\n' + b"[" * 300 + b"]" * 300 + b"}\n"
+    export = read([*deep.splitlines(keepends=True), *lines(TWO)])
+    assert [one.reason for one in export.exclusions] == ["not-json", "not-json"]
+    assert len(export.traces) == 1
+    assert len(read([b"{\n", None, *lines(TWO)]).traces) == 1
+    assert len(read([None, *lines(TWO)]).traces) == 1
+    assert len(read([b"[" * 5000, *lines(TWO)]).traces) == 1
+    assert len(read([b"\n", *lines(TWO)]).traces) == 1
 
 
 def test_a_first_line_that_is_broken_does_not_hide_the_rest() -> None:
@@ -263,6 +345,31 @@ def test_bytes_that_are_not_utf8_are_replaced_and_that_is_said() -> None:
     export = read([line.replace(b"echo hi", b"echo \xff\xfe") for line in lines(TWO)])
     assert "�" in export.traces[0].turns[0].arguments
     assert set(reasons(export)) == {"bytes-replaced"}
+
+
+def test_json_inside_a_text_is_cleaned_too_once_it_is_opened() -> None:
+    key = "sk-" + "abcdEFGH1234" * 3
+    hidden = key.replace("-", "\\u002d")
+    said = '[{"role":"user","content":"Use ' + hidden + ' and \\ud800"}]'
+    spans = session("t", "Task", [("a", "b")])
+    spans[0]["attributes"][3]["value"]["stringValue"] = said
+    spans[0]["attributes"] = [one for one in spans[0]["attributes"] if one["key"] != "trace.metadata"]
+    (one,) = read(lines(spans)).traces
+    assert one.task == "Use [redacted] and ?"
+
+
+@pytest.mark.parametrize("depth", [150, 400, 900, 5000])
+def test_json_inside_a_text_may_be_nested_as_deeply_as_it_likes(depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    spans = [
+        genai("t", 1, "chat", prompt=deep, output__messages=f'[{{"role":"assistant","content":{deep}}}]'),
+        genai("t", 2, "execute_tool", tool__name="x", tool__call__arguments=deep, tool__message=deep),
+        *OTHER,
+    ]
+    asked = [{"role": "user", "parts": [{"type": "tool_call", "name": "x", "arguments": "<deep>"}]}]
+    opened_up = json.dumps(asked).replace('"<deep>"', deep)
+    export = read(lines([*spans, genai("u", 1, "chat", input__messages=opened_up)]))
+    assert "bbbb" in {one.name for one in export.traces}
 
 
 json_values = st.recursive(

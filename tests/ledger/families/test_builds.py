@@ -28,14 +28,14 @@ BUILD = BuildCompleted(
 OTHER = msgspec.structs.replace(BUILD, build="build-2")
 
 
-def folded(events: Sequence[Event]) -> Builds:
+def folded(events: Sequence[BuildCompleted]) -> Builds:
     state = Builds()
     for one in events:
         state = builds.evolve(state, one)
     return state
 
 
-def decided(build: BuildCompleted, *before: Event) -> tuple[Event, ...]:
+def decided(build: BuildCompleted, *before: BuildCompleted) -> tuple[Event, ...]:
     return builds.decide(CompleteBuild(completed=build), folded(before), lambda *_: None)
 
 

@@ -59,6 +59,13 @@ def test_a_finding_without_words_has_no_content() -> None:
     assert blobs.contents == {}
 
 
+def test_nothing_is_kept_of_recorded_traces_but_in_the_journal() -> None:
+    state = traces.Traces()
+    event = TraceImported(trace="b3:0", lineage="b3:1", content=Blobs().put("x"))
+    assert traces.evolve(state, event) is state
+    assert traces.FAMILY.kinds == ()
+
+
 def test_an_episode_is_what_was_recorded() -> None:
     assert (TRACE.episode.task, TRACE.episode.turns, TRACE.episode.ended) == ("Do", (TURN,), "recorded")
 
