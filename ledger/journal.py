@@ -134,23 +134,24 @@ class Journal:
         for step in submission.steps:
             if step.family.name not in self._states:
                 raise refusals.FamilyNotOpened(step.family.name)
-        writer = self._writer
-        if writer is None or self._closed:
-            with self._starting:
-                if self._closed:
-                    raise refusals.JournalClosed(self.path)
-                writer = self._writer
-                if writer is None:
-                    writer = self._writer = Writer(
-                        self.path,
-                        lambda: Store(self.path, vfs=self._vfs),
-                        self._families,
-                        self._author,
-                        self._clock,
-                        self._committed.append,
-                    )
-                    writer.start()
-        writer.put(submission)
+        with self._starting:  # nothing may be put after the writer was told to stop
+            if self._closed:
+                raise refusals.JournalClosed(self.path)
+            if self._writer is None:
+                self._writer = self._started()
+            self._writer.put(submission)
+
+    def _started(self) -> Writer:
+        writer = Writer(
+            self.path,
+            lambda: Store(self.path, vfs=self._vfs),
+            self._families,
+            self._author,
+            self._clock,
+            self._committed.append,
+        )
+        writer.start()
+        return writer
 
     # The committed view.
 

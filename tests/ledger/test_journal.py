@@ -314,9 +314,8 @@ def test_nobody_is_told_before_the_commit_has_returned(tmp_path: Path, monkeypat
     with opened(tmp_path / "root") as journal:
         journal.submit(note("a")).result()
         monkeypatch.setattr(store.Store, "commit", watched)
-        journal._starting.acquire()
-        futures.append(journal.submit(note("b")))
-        journal._starting.release()
+        with together(tmp_path / "root"):
+            futures.append(journal.submit(note("b")))
         futures[0].result()
         assert seen == [(False, 1, 1)]
         assert journal.state(NOTES) == [2]
