@@ -37,6 +37,11 @@ def test_json_stays_json_also_where_a_value_spans_an_escape_or_the_digits_of_a_n
     assert json.loads(data) == {"a": 112345678, "b": "x\nabcdefgh", "c": f"my {REDACTED}", "d": [REDACTED]}
 
 
+@pytest.mark.parametrize("written", ['a/quoted"key', 'a/quoted\\"key', 'a\\/quoted\\"key', "a%2Fquoted%22key"])
+def test_a_value_with_marks_goes_in_each_way_of_writing_it(written: str) -> None:
+    assert redact_values(f"<{written}>", ['a/quoted"key']) == (f"<{REDACTED}>", 1)
+
+
 def test_values_are_counted_and_the_longest_goes_first() -> None:
     assert redact_values("a long-secret-longer and long-secret", ["long-secret", "long-secret-longer"]) == (
         f"a {REDACTED} and {REDACTED}",
