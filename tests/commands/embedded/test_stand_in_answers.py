@@ -175,6 +175,18 @@ def test_a_tool_that_must_be_called_is_called_and_one_that_must_not_is_not() -> 
     assert "tool_calls" not in message(agent(tool_choice="none"))
 
 
+def test_of_several_tools_the_one_whose_words_the_task_shares_is_called() -> None:
+    def tool(name: str, description: str) -> dict[str, Any]:
+        parameters = closed(query={"type": "string"})
+        return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+    offered = [tool("send_mail", "Send a message to a person"), tool("list_branches", "List branches of a repository")]
+    said = message(agent("Use the GitHub API to list the branches of 'torvalds/linux'", tools=offered))
+    (call,) = said["tool_calls"]
+    assert call["function"]["name"] == "list_branches"
+    assert json.loads(call["function"]["arguments"]) == {"query": "torvalds/linux"}
+
+
 def test_arguments_fit_the_schema_of_a_function_that_takes_no_command() -> None:
     parameters = closed(
         url={"type": "string"},

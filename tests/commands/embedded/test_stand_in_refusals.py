@@ -179,6 +179,16 @@ CHAT_REFUSALS: dict[str, Case] = {
     "a tool of another type": (chat(tools=[{"type": "web_search"}]), "tools[0].type", "invalid_value"),
     "a function with a bad name": (function(name="a.b"), "tools[0].function.name", "invalid_value"),
     "a function with a long name": (function(name="a" * 65), "tools[0].function.name", "invalid_value"),
+    "properties that are no object": (
+        function(parameters={"type": "object", "properties": []}),
+        "tools[0].function.parameters",
+        "invalid_function_parameters",
+    ),
+    "a property that is no schema": (
+        function(parameters={"type": "object", "properties": {"a": 5}}),
+        "tools[0].function.parameters",
+        "invalid_function_parameters",
+    ),
     "parameters that are no object": (
         function(parameters={"type": "string"}),
         "tools[0].function.parameters",
@@ -231,6 +241,13 @@ CHAT_REFUSALS: dict[str, Case] = {
     "a property without a type": (schema(closed(a={})), "response_format", "invalid_json_schema"),
     "a type that isn't one": (schema(closed(a={"type": "text"})), "response_format", "invalid_json_schema"),
     "oneOf": (schema(closed(a={"type": "string", "oneOf": []})), "response_format", "invalid_json_schema"),
+    "an object without properties": (
+        schema({"type": "object", "additionalProperties": False}),
+        "response_format",
+        "invalid_json_schema",
+    ),
+    "an array without items": (schema(closed(a={"type": "array"})), "response_format", "invalid_json_schema"),
+    "a property that is text": (schema(closed(a="string")), "response_format", "invalid_json_schema"),
     "a default": (schema(closed(a={"type": "string", "default": ""})), "response_format", "invalid_json_schema"),
     "items without a type": (
         schema(closed(a={"type": "array", "items": {}})),
