@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from ledger.episode import Turn
 from ledger.families import traces
+from projections.normal_form import export as exporting
 from projections.normal_form import lines as reading
 from projections.normal_form import read_export
 from projections.normal_form.export import MOST_LISTED
+from projections.normal_form.steps import normal_form
 from tests.projections.spans_double import Span, attributes, lines, read, reasons, session, span
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -133,7 +135,10 @@ def test_older_span_events_are_read() -> None:
         },
     ]
     ran = span("t", 2, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ls", "gen_ai.tool.call.id": "c"})
-    ran["events"] = [{"name": "gen_ai.tool.message", "attributes": attributes({"content": "nothing"})}]
+    ran["events"] = [
+        {"name": "noise"},
+        {"name": "gen_ai.tool.message", "attributes": attributes({"content": "nothing"})},
+    ]
     (one,) = read(lines([chat, ran])).traces
     assert (one.task, one.turns) == ("Look", (Turn(tool="ls", arguments="{}", observation="nothing", error=False),))
 
@@ -231,6 +236,7 @@ def test_a_call_in_history_and_in_its_own_span_is_one_step() -> None:
         (b'{"resourceSpans": [{"scopeSpans": [{"spans": ["x"]}]}]}\n', "not-a-span"),
         (b"9" * 10_000 + b"\n", "not-json"),
         (b"\x00\x01\x02\n", "not-json"),
+        (b"[NaN, " + b"[" * 5000 + b"\n", "nested-too-deeply"),
         (None, "line-too-long"),
     ],
 )
@@ -370,6 +376,25 @@ def test_json_inside_a_text_may_be_nested_as_deeply_as_it_likes(depth: int) -> N
     opened_up = json.dumps(asked).replace('"<deep>"', deep)
     export = read(lines([*spans, genai("u", 1, "chat", input__messages=opened_up)]))
     assert "bbbb" in {one.name for one in export.traces}
+
+
+def test_a_trace_that_exhausts_the_stack_is_refused_and_the_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(name: str, *rest: Any) -> Any:
+        if name == "aaaa":
+            raise RecursionError
+        return normal_form(name, *rest)
+
+    monkeypatch.setattr(exporting, "normal_form", exhausted)
+    export = read(lines([*TWO, *OTHER]))
+    assert ([one.name for one in export.traces], export.refused) == (["bbbb"], 1)
+    assert reasons(export) == ["nested-too-deeply"]
+
+
+def test_integers_beyond_64_bits_and_attributes_in_a_plain_object_are_taken() -> None:
+    one = {**TWO[0], "startTimeUnixNano": 2**63 + 5, "kind": 2**63 + 5}
+    one["attributes"] = {item["key"]: item["value"]["stringValue"] for item in TWO[0]["attributes"]}
+    export = read(lines([one, *TWO[1:]]))
+    assert export.traces[0].turns == read(lines(TWO)).traces[0].turns
 
 
 json_values = st.recursive(
