@@ -125,7 +125,8 @@ async def replay(journal: Journal, plan: Plan, perform: Replaying) -> Finished:
     """Derive a completed optimization again from the journal alone; a Refusal names the event that doesn't fit."""
     findings = verify(journal.path, full=True)
     if findings:
-        raise refusals.JournalUnsound([(finding.seq, finding.meaning) for finding in findings])
+        ordered = sorted(findings, key=lambda finding: (finding.seq == 0, finding.seq))
+        raise refusals.JournalUnsound([(finding.seq, finding.meaning) for finding in ordered])
     run = Run(id=plan.run, ceiling=plan.ceiling, purpose="optimize router")
     asking = Asking(journal, perform, run)
     source = Replayed(journal, asking, plan.embedder, plan.build.fit_index)

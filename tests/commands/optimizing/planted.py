@@ -70,7 +70,9 @@ FREE = msgspec.structs.replace(ABLE, input_price=0, output_price=0)
 PRICES = {"cheap": 1, "dear": 10, "middling": 5}
 
 Worth = Callable[[str, str, int], int]  # (alias, stratum, number of the task) -> score in thousandths
-Say = Callable[[Endpoint, Question, dict[str, Any]], str | bytes | None]  # another reply than the planned one
+Say = Callable[
+    [Endpoint, Question, dict[str, Any]], str | bytes | dict[str, Any] | None
+]  # another reply than the planned one
 
 
 def equal_on_half(alias: str, stratum: str, number: int) -> int:
