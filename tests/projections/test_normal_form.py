@@ -58,6 +58,13 @@ def test_the_order_of_lines_decides_nothing(permuted: list[Span]) -> None:
     assert [traces.encoded(one) for one in read(lines(permuted)).traces] == list(map(traces.encoded, expected.traces))
 
 
+def test_spans_without_times_are_in_order_of_their_ids_wherever_they_stand() -> None:
+    timeless = [{**one, "startTimeUnixNano": 0, "endTimeUnixNano": 0} for one in TWO]
+    expected = read(lines(TWO)).traces[0].turns
+    for given_spans in (timeless, timeless[::-1], timeless[2:] + timeless[:2]):
+        assert read(lines(given_spans)).traces[0].turns == expected
+
+
 def test_an_envelope_says_what_flat_spans_say() -> None:
     flat = read(lines(TWO))
     assert read(lines([enveloped(*TWO)])).traces == flat.traces
