@@ -287,6 +287,7 @@ def _move_back(root: Path, gateway: Gateway, accepted: serving.RequestAccepted) 
     """Record an answered request whose key was to be kept until long ago."""
     identity = accepted.identity
     scope = serving.scope_of(identity, serving.CHAT, "old")
+    assert accepted.claim is not None
     claim = msgspec.structs.replace(accepted.claim, scope=scope, keep_until=1)
     request = "long-ago-1"
     old = msgspec.structs.replace(accepted, request=request, claim=claim)
