@@ -488,6 +488,17 @@ def test_the_log_is_emptied_when_it_is_big_and_by_the_last_one_out(
     assert not log.exists() or log.stat().st_size == 0
 
 
+def test_whoever_leaves_empties_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "root" / "ledger.db-wal"
+    with opened(tmp_path / "root") as stays:
+        with opened(tmp_path / "root") as leaves:
+            leaves.submit(note("a")).result()
+            assert log.stat().st_size > 0
+        assert log.stat().st_size == 0
+        stays.refresh()
+        assert stays.state(NOTES) == [1]
+
+
 def test_a_reader_in_the_middle_of_something_delays_the_emptying_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
