@@ -125,6 +125,7 @@ def test_a_reader_follows_what_others_record(tmp_path: Path) -> None:
         for number in range(1, 6):
             appender.submit(note("a"), note("b")).result()
             assert reader.position()[0] == 2 * (number - 1)
+            assert len(list(reader.events())) == len(list(reader.events(NoteTaken))) == 2 * (number - 1)
             reader.refresh()
             assert reader.position() == appender.position()
             assert reader.state(NOTES) == [2 * number]
