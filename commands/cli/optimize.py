@@ -136,11 +136,11 @@ def _run(journal: Journal, plan: Plan, result: Result, *, concurrency: int, yes:
     worst = estimate(journal, plan)
     tasks = len(plan.build.tasks)
     result.line("plan", f"{len(plan.parts)} cells ({len(plan.endpoints)} candidates, {tasks} tasks)")
-    result.line("recorded before", f"{len(plan.parts) - owed} cells; {owed} are owed")
+    result.line("recorded-before", f"{len(plan.parts) - owed} cells; {owed} are owed")
     for part in worst.parts:
-        result.line("at most", str(part))
+        result.line("at-most", str(part))
     total = "unknown" if worst.total is None else money.usd(worst.total)
-    result.line("worst case", f"{total} of {money.usd(plan.ceiling)}")
+    result.line("worst-case", f"{total} of {money.usd(plan.ceiling)}")
     decide_plan(worst, plan.ceiling, yes=yes, flag=COST_FLAG, budget=plan.budget)
 
     async def main() -> Finished:
