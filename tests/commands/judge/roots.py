@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from ledger.journal import Journal
 from ledger.prompt import Question
 
 FAMILIES = (builds.FAMILY, calls.FAMILY, judging.FAMILY, providers.FAMILY, traces.FAMILY)
+Script = Callable[[Endpoint, Question], Outcome | Awaitable[Outcome]]
 PROJECT = "shop"
 JUDGE = Model(
     alias="judge",
@@ -197,7 +198,7 @@ def evidence(question: Question) -> Any:  # what the judge was shown
 class Stage(Scripted):
     """A scripted world in place of the live one."""
 
-    def __init__(self, script: Callable[[Endpoint, Question], Outcome]) -> None:
+    def __init__(self, script: Script) -> None:
         super().__init__(script)
 
     def __call__(self, *arguments: Any, **_: Any) -> Any:
@@ -210,7 +211,7 @@ class Stage(Scripted):
         return None
 
 
-def staged(monkeypatch: pytest.MonkeyPatch, script: Callable[[Endpoint, Question], Outcome]) -> Stage:
+def staged(monkeypatch: pytest.MonkeyPatch, script: Script) -> Stage:
     """Let a script answer instead of the world."""
     stage = Stage(script)
     monkeypatch.setattr("commands.perform.live.Live", stage)

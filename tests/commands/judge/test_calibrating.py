@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -226,6 +227,44 @@ def test_what_was_answered_stays_recorded_when_a_call_fails(shell: Shell, monkey
     assert answered == 9
     resumed = shell.calibrate()
     assert (resumed.code, len(stage.asked)) == (12, 11)
+
+
+def test_a_call_that_fails_doesnt_cut_off_the_others(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slowly() -> Outcome:
+        await asyncio.sleep(0.1)
+        return judged("1")
+
+    stage = staged(
+        monkeypatch, lambda *_: Failed("status 400", 400, again=False) if len(stage.asked) == 1 else slowly()
+    )
+    assert shell.calibrate().code == 50
+    assert kinds(shell.root).count("call-answered@1") == 9
+
+
+def test_an_item_whose_second_reply_is_still_owed_is_asked_for_again(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[Outcome] = [reply("no"), Failed("status 400", 400, again=False), judged("0.5")]
+    stage = staged(monkeypatch, lambda *_: outcomes[len(stage.asked) - 1])
+    assert shell.calibrate(size=1).code == 50
+    resumed = shell.calibrate(size=1)
+    assert (resumed.code, resumed.values("excluded"), len(stage.asked)) == (12, [], 3)
+    assert "score=0.5" in resumed.out
+
+
+def test_judgments_by_another_setup_are_no_proposals(shell: Shell, tmp_path: Path) -> None:
+    shell.calibrate(size=2)
+    rubric = tmp_path / "rubric.json"
+    rubric.write_text('{"axes": [{"name": "task-success", "question": "Another?", "low": 0, "high": 1}]}')
+    shell.set_up("--rubric-file", str(rubric))
+    assert shell.calibrate(size=2).code == 12
+    assert kinds(shell.root).count("call-answered@1") == 4
+
+
+def test_a_plan_counts_only_what_is_still_owed(shell: Shell) -> None:
+    shell.calibrate(size=6)
+    arguments = ("--sample-size", "10", "--maximum-provider-cost-usd", "0.3", "--yes")
+    assert shell.run("config", "judge", "calibrate", PROJECT, *arguments).code == 12
 
 
 def test_hostile_trace_ids_make_keys_that_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
