@@ -142,9 +142,9 @@ def _notes(report: AxisReport, labels: Sequence[Scaled], judged: Sequence[Scaled
     if not labels:
         yield "Nothing was counted, so nothing is known about this axis."
         return
-    if report.specificity is None:
+    if report.sensitivity is not None and report.specificity is None:
         yield _one_sided(labels, "passing", "sensitivity", report.sensitivity, "Specificity")
-    elif report.sensitivity is None:
+    elif report.specificity is not None and report.sensitivity is None:
         yield _one_sided(labels, "failing", "specificity", report.specificity, "Sensitivity")
     if len(labels) > 1 and len(set(judged)) == 1:
         yield f"The judge gave every counted item the same score, {in_words(judged[0])}: it told nothing apart."
@@ -159,7 +159,7 @@ def _notes(report: AxisReport, labels: Sequence[Scaled], judged: Sequence[Scaled
         yield f"{report.excluded} sampled items are excluded because the judge's replies to them were unusable."
 
 
-def _one_sided(labels: Sequence[Scaled], side: str, known: str, share: Share | None, unknown: str) -> str:
+def _one_sided(labels: Sequence[Scaled], side: str, known: str, share: Share, unknown: str) -> str:
     uniform = len(set(labels)) == 1
     which = f"Uniform labels (all {len(labels)} are {in_words(labels[0])})" if uniform else "One-sided labels"
     does = {"passing": "passes", "failing": "fails"}[side]
@@ -169,10 +169,8 @@ def _one_sided(labels: Sequence[Scaled], side: str, known: str, share: Share | N
     )
 
 
-def _in_words(share: Share | None) -> str:
+def _in_words(share: Share) -> str:
     """Return a share with its interval to two places, rounded outwards."""
-    if share is None:
-        return "not measured"
     low, high = share.low // _PERCENT * _PERCENT, -(-share.high // _PERCENT) * _PERCENT
     return f"{share.count} of {share.of} (95% interval {in_words(low)} to {in_words(high)})"
 
