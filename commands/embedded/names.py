@@ -1,4 +1,4 @@
-"""What a task names: addresses, paths and quoted text, found by their form."""
+"""What a task names: addresses, paths, files and quoted text, found by their form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 URL = re.compile(r"https?://[^\s'\"<>)\]]*[\w/]")
 PATH = re.compile(r"(?<![\w:/])/[\w.@%+~\-/]*\w/?")
 QUOTED = re.compile(r"(?<!\w)'([^'\n]{1,80})'(?!\w)|\"([^\"\n]{1,80})\"|`([^`\n]{1,120})`")
-_NAME = re.compile(f"{URL.pattern}|/[\\w.@%+~\\-/]*\\w|{QUOTED.pattern}")
+FILE = re.compile(r"(?<![\w/.@])[\w\-]+\.(?:txt|json|csv|log|md|py|sh|xml|html|yaml|yml|tar\.gz|tar|gz|c)\b")
+_NAME = re.compile(f"{URL.pattern}|/[\\w.@%+~\\-/]*\\w|{QUOTED.pattern}|{FILE.pattern}")
 _WORD = re.compile(r"[A-Za-z][\w\-]{4,}")
 _MOST = 40
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from commands.embedded.names import PATH, URL, quoted_in
+from commands.embedded.names import FILE, PATH, URL, quoted_in
 
-_FILE = re.compile(r"(?<![\w/.])[\w\-]+\.(?:txt|json|csv|log|md|py|sh|xml|html|yaml|yml|tar\.gz|tar|gz|c)\b")
 _RUNNABLE = re.compile(
     r"^(?:awk|cat|cp|curl|cut|date|du|echo|find|git|grep|head|jq|ls|make|mkdir|python3?|sed|seq|sort|tr|wc)\b "
 )
@@ -33,7 +32,7 @@ def steps(task: str, topic: str) -> list[str]:
     """Return one to three commands that attempt a task."""
     urls = list(dict.fromkeys(URL.findall(task)))
     rest = URL.sub(" ", task)
-    paths = list(dict.fromkeys(PATH.findall(rest))) or list(dict.fromkeys(_FILE.findall(rest)))
+    paths = list(dict.fromkeys(PATH.findall(rest))) or list(dict.fromkeys(FILE.findall(rest)))
     quoted = quoted_in(task)
     given = [text for text in quoted if _RUNNABLE.match(text)]
     if given:
