@@ -89,7 +89,9 @@ def test_the_undamaged_run_replays_without_a_provider(finished: Finished) -> Non
 def test_an_event_changed_or_removed_is_named(how: str, finished: Finished, tmp_path: Path) -> None:
     chance = random.Random(17)  # noqa: S311 - the same sample each time
     events = rows(finished.stage, "SELECT seq, bytes FROM events ORDER BY seq")
-    for number, (seq, content) in enumerate(chance.sample(events, min(SAMPLES, len(events)))):
+    # Without its last event a journal is the one of a run that was stopped before it: only a checkpoint tells.
+    within = events[:-1] if how == "removed" else events
+    for number, (seq, content) in enumerate(chance.sample(within, min(SAMPLES, len(within)))):
         assert isinstance(seq, int)
         assert isinstance(content, bytes | str)
         plain = content.encode() if isinstance(content, str) else content
