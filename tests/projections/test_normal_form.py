@@ -258,7 +258,7 @@ def test_a_line_that_cannot_be_used_is_named_and_the_others_are_read(line: bytes
 def test_a_document_that_is_too_deep_or_never_ends_is_read_by_lines_after_all() -> None:
     deep = b'{"a":\n' + b"[" * 300 + b"]" * 300 + b"}\n"
     export = read([*deep.splitlines(keepends=True), *lines(TWO)])
-    assert [one.reason for one in export.exclusions] == ["not-json", "not-json"]
+    assert [one.reason for one in export.exclusions] == ["not-json", "nested-too-deeply"]
     assert len(export.traces) == 1
     assert len(read([b"{\n", None, *lines(TWO)]).traces) == 1
     assert len(read([None, *lines(TWO)]).traces) == 1

@@ -179,7 +179,10 @@ def test_shrinking_is_exact() -> None:
     assert decision.candidates[0].score == rounded((near + 25 * Fraction(total, 26)) / 50)
 
 
-def test_nearer_tasks_weigh_more_when_the_setting_says_so() -> None:
+@pytest.mark.parametrize(("shrink", "score"), [(0, 800_000), (1, 666_667)])
+def test_nearer_tasks_weigh_more_when_the_setting_says_so_and_the_nearest_as_much_as_a_task(
+    shrink: int, score: int
+) -> None:
     rows = (
         Row(
             task="a", lineage="a", vector=packed(np.array([100, 0], dtype=np.int8)), scores=(1_000_000, 0), evidence=()
@@ -187,10 +190,10 @@ def test_nearer_tasks_weigh_more_when_the_setting_says_so() -> None:
         Row(task="b", lineage="b", vector=packed(np.array([50, 0], dtype=np.int8)), scores=(0, 0), evidence=()),
     )
     policy = made(planted, tasks=0)
-    setting = Setting(neighbours=2, shrink=0, sharpness=2)
+    setting = Setting(neighbours=2, shrink=shrink, sharpness=2)
     cheap = msgspec.structs.replace(policy.candidates[0], setting=setting, cells=2)
     policy = msgspec.structs.replace(policy, rows=rows, candidates=(cheap, policy.candidates[1]))
-    assert decide(policy, np.array([1, 0], dtype=np.int8)).candidates[0].score == 800_000
+    assert decide(policy, np.array([1, 0], dtype=np.int8)).candidates[0].score == score
     assert decide(policy, np.array([-1, 0], dtype=np.int8)).candidates[0].score == 500_000
 
 

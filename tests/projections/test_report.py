@@ -63,6 +63,21 @@ def test_an_interval_holds_its_mean_and_one_lineage_has_none() -> None:
     assert (alone.low, alone.high) == (None, None)
 
 
+def test_an_interval_is_as_wide_as_the_spread_of_a_mean_says() -> None:
+    cells = [outcome(str(n), "dear", n * 20_000) for n in range(50)]
+    line = report(BASIS, cells, {str(n): ROUTES["2"] for n in range(50)}).line("dear")
+    assert line.low is not None
+    assert line.high is not None
+    half = 80_000  # 1.96 standard errors: 288,617 / sqrt(50) each; for 90% it would be 67,000
+    assert line.low == pytest.approx(490_000 - half, abs=6_000)
+    assert line.high == pytest.approx(490_000 + half, abs=6_000)
+
+
+def test_one_unknown_cost_makes_a_lines_cost_unknown() -> None:
+    made = report(BASIS, [outcome("1", "cheap", 900_000, cost=None), *CELLS[1:]], ROUTES)
+    assert [made.line(name).cost for name in ("routed", "cheap", "dear")] == [None, None, 20]
+
+
 def test_lineages_are_drawn_whole() -> None:
     cells = [outcome(str(n), "dear", n % 2 * 1_000_000, lineage=f"l{n // 2}") for n in range(8)]
     line = report(BASIS, cells, {str(n): ROUTES["2"] for n in range(8)}).line("dear")

@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pytest
+
 from ledger.families.cells import Outcome
 from projections.scoreboard import mean, scoreboard
 
@@ -64,3 +66,11 @@ def test_a_mean_is_rounded_once_halves_up() -> None:
 @given(st.permutations([outcome(str(n), alias, n * 1000 if n % 3 else None) for n in range(4) for alias in "ab"]))
 def test_cells_in_another_order_give_the_same_scoreboard(shuffled: list[Outcome]) -> None:
     assert scoreboard(shuffled, "ab") == scoreboard(sorted(shuffled, key=lambda one: (one.task, one.alias)), "ab")
+
+
+@pytest.mark.parametrize(
+    ("scores", "constant"), [([5, 5], True), ([5, 6], False), ([5], False), ([5, None, 5], True), ([None, None], False)]
+)
+def test_scores_are_constant_when_several_count_and_all_are_equal(scores: list[int | None], constant: bool) -> None:  # noqa: FBT001
+    cells = [outcome(str(number), "small", score) for number, score in enumerate(scores)]
+    assert scoreboard(cells, ["small"])[0].constant is constant
