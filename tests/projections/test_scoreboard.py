@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
 
 from ledger.families.cells import Outcome
 from projections.scoreboard import mean, scoreboard
