@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from ledger.families.traces import Exclusion
 WHOLE_FILE_BYTES = 256 << 20
 MOST_INTEGER = 2**63
 MOST_DEPTH = 200  # of values; deeper ones would exhaust the stack of whoever walks them
+_TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS = re.compile(r"[\[\]{}]")
 _MARK = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
@@ -45,7 +48,16 @@ def parsed(text: bytes) -> tuple[Any, bool]:
     except RecursionError:
         raise Unreadable("nested-too-deeply") from None
     except ValueError:
-        raise Unreadable("not-json") from None
+        raise Unreadable("nested-too-deeply" if _depth(words) > MOST_DEPTH else "not-json") from None
+
+
+def _depth(words: str) -> int:
+    """Return how deeply brackets are nested outside texts; interpreters differ in how deep they read at most."""
+    depth = most = 0
+    for mark in _BRACKETS.findall(_TEXTS.sub("", words)):
+        depth += 1 if mark in "[{" else -1
+        most = max(most, depth)
+    return most
 
 
 class Cleaner:
