@@ -46,7 +46,9 @@ class PlanAboveCeiling(Refusal, name="plan-above-ceiling", exit_code=28):
         super().__init__(
             f"this needs up to {usd(worst_case)} and the ceiling is {usd(ceiling)}; nothing was called",
             where="the plan of this command; --yes doesn't help",
-            remedy=f"{first}use {flag} {enough}, or ask for less",
+            remedy=f"{first}use {flag} {enough}\n"
+            "or make the worst case smaller: fewer tasks, candidates or calls, or models with lower prices, "
+            "maximum_output_tokens or context_window_tokens",
         )
 
 

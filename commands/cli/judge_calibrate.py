@@ -231,7 +231,12 @@ def _show_proposals(result: Result, bench: Bench) -> None:
         if said is None:
             result.item("excluded", {"key": key, "reason": bench.proposals[item.subject].problem})
         else:
-            result.item("proposal", {"key": key, "score": _score(said.score), "rationale": _quoted(said.rationale)})
+            shown = {
+                "score": _score(said.score),
+                "rationale": _quoted(said.rationale),
+                "task": _quoted(item.episode.task),
+            }
+            result.item("proposal", {"key": key, **shown})
     for name in bench.stand_ins():
         result.text(f"stand-in: the judge is {name}, which is no model, so its scores say nothing about a real judge")
 

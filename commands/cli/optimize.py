@@ -175,7 +175,7 @@ def _show(journal: Journal, plan: Plan, shown: Shown, result: Result) -> None:
                 " ..." if len(missing) > SHOWN_TASKS and not result.as_json else ""
             )
             result.item("uncovered", {"alias": alias, "tasks": len(missing), "ids": listed})
-    for note in (*report.degenerate, *words.constant_labels(journal, plan)):
+    for note in (*report.degenerate, *words.labels(journal, plan)):
         result.line("degenerate", note)
     result.line("policy", frozen.policy.id)
     result.line("report", report.id)

@@ -39,16 +39,18 @@ class Usd(click.ParamType[NanoUSD]):
 usd = Usd()
 
 
-def root_option(function: F) -> F:
+def rooted_at(default: Path) -> Callable[[F], F]:
     """Pass ``root``, the directory that holds the ledger."""
-    option = click.option(
+    return click.option(
         "--root",
         type=click.Path(file_okay=False, path_type=Path),
-        default=DEFAULT_ROOT,
+        default=default,
         show_default=True,
         help="Directory of the ledger, its views and its keys.",
     )
-    return option(function)
+
+
+root_option = rooted_at(DEFAULT_ROOT)
 
 
 def json_option(function: F) -> F:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.cli.options import DEFAULT_ROOT, json_option, non_interactive_option, root_option
+from commands.cli.options import json_option, non_interactive_option, rooted_at
 from commands.render.result import Result
 
 if TYPE_CHECKING:
     from commands.walkthrough import Walk
 
+OWN_ROOT = Path(".exp-quickstart")  # apart from a project's own, whose roles it would otherwise take
+
 
 @click.command(help="Take the whole path on a shipped corpus, offline.")
-@root_option
+@rooted_at(OWN_ROOT)
 @non_interactive_option
 @json_option
 def command(root: Path, *, non_interactive: bool, as_json: bool) -> None:
@@ -61,11 +63,11 @@ def _say_steps(result: Result, walk: Walk) -> None:
 
 def _next(root: Path) -> tuple[str, ...]:
     """Return what to try after this."""
-    where = "" if root == DEFAULT_ROOT else f" --root {root}"
+    where = f" --root {root}"
     offers = {
         f"exp check --full{where}": "verify every event and every recorded text",
         f"exp run quickstart{where}": f"serve the router; its key is in {root}/gateway/",
-        f"exp quickstart{where}": "the same again: nothing is asked twice",
+        f"exp quickstart{'' if root == OWN_ROOT else where}": "the same again: nothing is asked twice",
         "exp build PROJECT TRACES --source otlp": "your own traces; README.md has the five minutes in full",
     }
     widest = max(map(len, offers))

@@ -58,8 +58,8 @@ def exclusion(outcome: Outcome) -> dict[str, str | int]:
     }
 
 
-def constant_labels(journal: Journal, plan: Plan) -> Iterator[str]:
-    """Say when all labels that the judge was calibrated with are the same."""
+def labels(journal: Journal, plan: Plan) -> Iterator[str]:
+    """Say when nobody labelled what this judge judges, and when all labels are the same."""
     state: judging.Judging = journal.state(judging.FAMILY)
     setup = plan.scene.judge.setup
     for axis in setup.rubric.names:
@@ -68,6 +68,11 @@ def constant_labels(journal: Journal, plan: Plan) -> Iterator[str]:
             for (project, named, _, of), label in state.labels.items()
             if (project, named, of) == (plan.request.project, setup.id, axis)
         ]
+        if not scores:
+            yield (
+                f"no labels: nobody's labels for {axis} were compared with this judge, so its scores are taken at its "
+                "word; `exp config judge calibrate` compares them"
+            )
         if len(scores) > 1 and len(set(scores)) == 1:
             yield (
                 f"constant labels: all {len(scores)} labels for {axis} are {judging.in_words(scores[0])}, "

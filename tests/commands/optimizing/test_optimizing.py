@@ -226,6 +226,7 @@ def test_whatever_a_candidate_says_is_judged_and_never_excluded(world: World, tu
     turned = [event for event in kinds(world, CandidateTurned) if event.shape == shape and event.calls == 0]
     assert len(turned) == (20 if shape != "final" else 40)
     assert world.counts["cheap"] == (40 if shape == "unreadable" else 20)
+    assert (finished.frozen.standings[0].cost is None) == (shape == "unreadable")  # nobody said what it used
     assert ids(world.replay()) == ids(finished)
 
 
@@ -272,19 +273,22 @@ def test_the_world_models_done_flag_ends_a_rollout(world: World) -> None:
     assert world.counts["cheap"] == 20
 
 
-def test_several_calls_of_a_turn_are_answered_one_by_one(world: World) -> None:
+@pytest.mark.parametrize(("calls", "simulated"), [(3, 3), (17, 16)])
+def test_several_calls_of_a_turn_are_answered_one_by_one_up_to_sixteen(
+    world: World, calls: int, simulated: int
+) -> None:
     def says(endpoint: Endpoint, question: Question, asked: dict[str, Any]) -> Any:
         if endpoint.alias not in {"cheap", "dear"} or asked["messages"][-1]["role"] == "tool":
             return None
         arguments = json.dumps({"command": f"{endpoint.alias} at work"})
         message = call("bash", arguments)
-        message["tool_calls"] *= 3
+        message["tool_calls"] *= calls
         return message
 
     world.says = says
     world.optimize()
-    assert {event.actions for event in kinds(world, CellFinished)} == {3}
-    assert world.counts["world"] == 3 * 40
+    assert {event.actions for event in kinds(world, CellFinished)} == {calls}
+    assert world.counts["world"] == simulated * 40
 
 
 def test_nothing_is_retrieved_from_the_tasks_own_lineage_or_from_held_out_ones(world: World) -> None:
@@ -590,9 +594,11 @@ def test_a_step_that_no_answer_leads_to_is_named(world: World) -> None:
 
 
 def test_labels_that_are_all_the_same_are_said(world: World) -> None:
-    from commands.optimizing.words import constant_labels  # noqa: PLC0415 - only here
+    from commands.optimizing.words import labels  # noqa: PLC0415 - only here
 
     plan = world.plan()
+    (none,) = labels(world.journal, plan)
+    assert none.startswith("no labels: nobody's labels for task-success")
     setup = plan.scene.judge.setup.id
     state: judging.Judging = world.journal.state(judging.FAMILY)
     for subject in ("trace:1", "trace:2"):
@@ -605,7 +611,7 @@ def test_labels_that_are_all_the_same_are_said(world: World) -> None:
             rationale=None,
             shown=True,
         )
-    (said,) = constant_labels(world.journal, plan)
+    (said,) = labels(world.journal, plan)
     assert "constant labels: all 2 labels for task-success are 1" in said
 
 

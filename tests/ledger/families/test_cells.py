@@ -140,6 +140,7 @@ def test_a_closed_cell_is_no_longer_wanted(closing: str) -> None:
     assert list(cells.wanted(state)) == [a_cell("t2").id]
     assert state.closed(cell.id)
     assert (cell.id in state.excluded) == (closing == "excluded")
+    assert cells.decide(OpenCells(cells=(cell,)), state, nothing) == ()
 
 
 @given(st.permutations(range(6)))
