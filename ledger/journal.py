@@ -150,7 +150,9 @@ class Journal:
             self._clock,
             self._committed.append,
         )
-        writer.start()
+        with self._lock:
+            published = self._seq, self._head  # not the file's end: others may have committed since this was folded
+        writer.start(published)
         return writer
 
     # The committed view.

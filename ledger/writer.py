@@ -67,11 +67,13 @@ class Writer:
         self._queue: queue.SimpleQueue[Submission | None] = queue.SimpleQueue()
         self._sidecar = Sidecar(path.with_name(LOCK_NAME))
         self._newest: Newest | None = None
-        self._reached: tuple[int, bytes] | None = None  # seq and head of what this thread last knew to be on the disk
+        self._reached = (0, bytes(32))  # seq and head of what is published
         self._attempt: Batch | None = None
         self._thread = threading.Thread(target=self._run, name="journal writer", daemon=True)
 
-    def start(self) -> None:
+    def start(self, published: tuple[int, bytes]) -> None:
+        """Start; whatever follows the event of this seq and head is published before a submission is answered."""
+        self._reached = published
         self._thread.start()
 
     def put(self, submission: Submission) -> None:
@@ -166,11 +168,10 @@ class Writer:
         return attempt if any(record.id == first for record in tail) else None
 
     def _open(self) -> Newest:
-        """Return the newest state; after a failure on a new connection, from the last acknowledged event on."""
+        """Return the newest state: on a new connection from the last published event on, so that none is skipped."""
         if self._newest is None:
             self._newest = Newest(self._opener(), self.readers)
-            if self._reached is not None:
-                self._newest.seq, self._newest.head = self._reached
+            self._newest.seq, self._newest.head = self._reached
         return self._newest
 
     def _tidy(self, newest: Newest) -> None:

@@ -137,6 +137,7 @@ def _proposals(
     if owed:
         decide_plan(plan.owed, ceiling, yes=asked.yes, flag=FLAG, budget=state.ceiling)
         _ask(journal, judge, sampled, owed, plan)
+        journal.refresh()
         proposals = calibrating.read_proposals(journal, judge, sampled)
     return plan, proposals
 

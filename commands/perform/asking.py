@@ -202,6 +202,8 @@ class Asking:
         event = recorded.event
         if not isinstance(event, CallAnswered) or event.reply is None:
             raise AssertionError(recorded)
+        if recorded.seq > self.journal.position()[0]:  # another process has it: what came with it is read next
+            self.journal.refresh()
         raw = self.journal.blob(event.reply.blob)
         reply, _ = _reply(questions.api_of(question), raw)
         return _made(question, event, raw, reply, recorded.seq)

@@ -642,3 +642,18 @@ def test_blobs_are_held_until_they_are_recorded() -> None:
         "application/octet-stream",
         b"\x00\xff",
     )
+
+
+def test_what_another_process_recorded_before_the_first_write_is_seen_once_it_is_returned(tmp_path: Path) -> None:
+    with opened(tmp_path / "root") as late, opened(tmp_path / "root") as early:
+        early.submit(note("a", name="n")).result()
+        (known,) = late.submit(note("a", name="n")).result()
+        assert [record.seq for record in late.events(NoteTaken)] == [known.seq] == [1]
+        assert late.state(NOTES) == [1]
+
+
+def test_a_first_write_that_adds_nothing_still_shows_why_it_did_not(tmp_path: Path) -> None:
+    with opened(tmp_path / "root") as late, opened(tmp_path / "root") as early:
+        early.submit(Step(NOTES, TakeOnce(name="one"))).result()
+        assert late.submit(Step(NOTES, TakeOnce(name="one"))).result() == ()
+        assert late.state(NOTES) == [3]

@@ -8,10 +8,12 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from commands.cli import judge_calibrate
 from commands.perform.outcome import Answered, Failed, Outcome
 from ledger.families.calls import CallAnswered
 from ledger.families.judging import AxisScore, CalibrationPublished, JudgmentRecorded, LabelRecorded
@@ -459,3 +461,35 @@ def test_a_pass_that_was_killed_goes_on_with_the_same_command(shell: Shell, comm
     second = shell.calibrate(*flags)
     assert second.code == 0
     assert kinds(shell.root).count("label-recorded@1") == 10
+
+
+def test_proposals_that_another_process_recorded_meanwhile_are_read_back(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = judge_calibrate._ask
+
+    def overtaken(*given: Any) -> None:
+        monkeypatch.setattr(judge_calibrate, "_ask", asking)
+        assert shell.calibrate().code == 12
+        asking(*given)
+
+    monkeypatch.setattr(judge_calibrate, "_ask", overtaken)
+    said = shell.calibrate()
+    assert said.code == 12, said.err
+    assert len(said.values("proposal")) == 10
+    assert kinds(shell.root).count("call-answered@1") == 10
+
+
+def test_three_processes_that_calibrate_at_once_all_ask_for_labels(tmp_path: Path) -> None:
+    traces = [trace(f"t{number}") for number in range(14)]
+    for round_ in range(3):
+        root = tmp_path / f"root {round_}"
+        built(root, traces, held_out=2)
+        main = [sys.executable, "-m", "commands.main", "config", "judge"]
+        common = ["--root", str(root), "--non-interactive"]
+        subprocess.run([*main, "setup", PROJECT, "--approve", *common], check=True, capture_output=True)
+        command = [*main, "calibrate", PROJECT, "--yes", *common]
+        three = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        said = [one.communicate(timeout=60) for one in three]
+        assert [one.returncode for one in three] == [12, 12, 12], said
+        assert kinds(root).count("call-answered@1") == 10

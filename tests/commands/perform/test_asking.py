@@ -401,3 +401,13 @@ def test_retries_wait_longer_each_time_and_as_long_as_they_are_asked_to() -> Non
         assert doubled / 2 <= retrying.wait(tried, None) <= doubled
     assert retrying.wait(1, 60.0) == 60.0
     assert retrying.wait(1, 9_999.0) == 120.0
+
+
+def test_an_answer_that_another_process_recorded_brings_the_view_up_to_it(tmp_path: Path) -> None:
+    with journal(tmp_path / "r", "late") as late, journal(tmp_path / "r", "early") as early:
+        asyncio.run(Asking(early, always(chat_bytes()), UNLIMITED).ask(endpoint(), QUESTION))
+        asked = always(chat_bytes())
+        answer = asyncio.run(Asking(late, asked, UNLIMITED).ask(endpoint(), QUESTION))
+        assert not asked.asked
+        assert [record.seq for record in late.events(CallAnswered)] == [answer.seq]
+        assert totals(late).calls == 1
