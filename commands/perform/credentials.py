@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from ledger.errors import Refusal
 from ledger.families.providers import Connection, Providers
 from ledger.redaction import Redactor
+
+LARGEST_FILE = 64 * 1024
 
 
 class CredentialMissing(Refusal, name="credential-missing", exit_code=51):
@@ -31,9 +34,12 @@ def credential(connection: Connection, environment: Mapping[str, str] | None = N
     elif connection.api_key_file is not None:
         source = f"the file {connection.api_key_file}"
         try:
-            value = Path(connection.api_key_file).expanduser().read_text().strip()
+            data = _contents(Path(connection.api_key_file).expanduser())
+            value = "" if data is None else data.decode().strip()
         except (OSError, UnicodeDecodeError):
             raise CredentialMissing(connection.name, source, "can't be read") from None
+        if data is None:
+            raise CredentialMissing(connection.name, source, "must be in a regular file of at most 64 KiB")
     else:
         return None
     if not value:
@@ -41,6 +47,17 @@ def credential(connection: Connection, environment: Mapping[str, str] | None = N
     if not value.isascii() or not value.isprintable():
         raise CredentialMissing(connection.name, source, "has characters that no header may hold")
     return value
+
+
+def _contents(path: Path) -> bytes | None:
+    """Return what a small regular file holds; None for anything else, without waiting for it or reading it whole."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb", buffering=0, closefd=True) as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+            return None
+        data = file.read(LARGEST_FILE + 1)
+    return data if data is not None and len(data) <= LARGEST_FILE else None
 
 
 def redactor_for(providers: Providers, environment: Mapping[str, str] | None = None) -> Redactor:
