@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from ledger import digests
+from ledger.errors import Refusal
 from ledger.families import providers
 from ledger.families.providers import ROLES, Providers
 from ledger.money import NANO
@@ -35,11 +37,29 @@ _HEAD = """\
 _DIGEST = re.compile(rb'digest = "(b3:[0-9a-f]{64})"\n')
 
 
+class ViewUnusable(Refusal, name="view-unusable", exit_code=29):
+    """The models view can't be read or rendered; what it would show is recorded all the same."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"the models view can't be rendered: {reason}; what was configured is recorded",
+            where=str(path),
+            remedy=f"move it and {NAME}.new and {EDITED} beside it away, then run `exp config providers`",
+        )
+
+
 def keep(journal: Journal) -> Condition:
     """Render the view again unless it is fresh, and return the condition that it was found in.
 
-    An edited view is kept beside the new one, since somebody's work is in it.
+    An edited view is kept beside the new one, since somebody's work is in it. ViewUnusable when that can't be done.
     """
+    try:
+        return _kept(journal)
+    except OSError as error:
+        raise ViewUnusable(journal.path.parent / NAME, error.strerror or str(error)) from error
+
+
+def _kept(journal: Journal) -> Condition:
     root = journal.path.parent
     path = root / NAME
     wanted = render(journal)
@@ -49,6 +69,7 @@ def keep(journal: Journal) -> Condition:
     if condition != "fresh":
         fresh = root / f"{NAME}.new"
         fresh.touch(mode=PRIVATE)
+        _require_file(fresh)
         fresh.write_bytes(wanted)
         fresh.replace(path)
     return condition
@@ -57,6 +78,7 @@ def keep(journal: Journal) -> Condition:
 def inspect(path: Path, wanted: bytes) -> Condition:
     """Return the condition of the view that is there."""
     try:
+        _require_file(path)
         found = path.read_bytes()
     except FileNotFoundError:
         return "absent"
@@ -67,6 +89,12 @@ def inspect(path: Path, wanted: bytes) -> Condition:
         return "edited"
     rest = found[: signed.start()] + found[signed.end() :]
     return "stale" if digests.content_digest(rest).encode() == signed[1] else "edited"
+
+
+def _require_file(path: Path) -> None:
+    """Raise for what is no regular file: reading or writing a pipe would wait for its other end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ViewUnusable(path, "it is no regular file")
 
 
 def render(journal: Journal) -> bytes:

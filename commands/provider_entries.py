@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ledger.families.providers import Capabilities, Connection, Model
 from ledger.money import NanoUSD, nano_usd
+from ledger.redaction import redact_key_shapes
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
+GREATEST_PRICE = 1_000_000  # dollars a million tokens
+GREATEST_TOKENS = 1_000_000_000
+_NO_VARIABLE = "must be the name of an environment variable, not a credential"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -43,6 +47,9 @@ def _amount(value: object) -> NanoUSD:
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         message = "must be a number of dollars"
         raise ValueError(message)  # noqa: TRY004 - pydantic gathers these only
+    if value > GREATEST_PRICE:
+        message = "must be at most 1,000,000 dollars"
+        raise ValueError(message)
     try:
         amount = nano_usd(str(value))
     except ValueError:
@@ -56,8 +63,7 @@ def _amount(value: object) -> NanoUSD:
 
 def _variable(value: object) -> object:
     if isinstance(value, str) and not _VARIABLE.fullmatch(value):
-        message = "must be the name of an environment variable, not a credential"
-        raise ValueError(message)
+        raise ValueError(_NO_VARIABLE)
     return value
 
 
@@ -68,6 +74,7 @@ def _printable(value: object) -> object:
     return value
 
 
+Tokens = Annotated[int, Field(gt=0, le=GREATEST_TOKENS)]
 Price = Annotated[int | None, BeforeValidator(lambda value: None if value is None else _amount(value))]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$", max_length=64)]
 Text = Annotated[str, BeforeValidator(_printable), Field(min_length=1, max_length=512)]
@@ -87,8 +94,8 @@ class CapabilitiesEntry(_Entry):
     supports_embeddings: bool = False
     supports_reasoning: bool = False
     reasoning_effort: Annotated[str, Field(pattern="^[a-z]+$", max_length=32)] | None = None
-    maximum_output_tokens: PositiveInt | None = None
-    context_window_tokens: PositiveInt | None = None
+    maximum_output_tokens: Tokens | None = None
+    context_window_tokens: Tokens | None = None
     input_cost_per_million_tokens_usd: Price = None
     output_cost_per_million_tokens_usd: Price = None
     cached_input_cost_per_million_tokens_usd: Price = None
@@ -139,17 +146,22 @@ class Reading:
 
     def _read(self, flag: str, place: int, text: str, take: Callable[[dict[str, Any]], list[str]]) -> None:
         label = f"{flag} {place}"
+        keys: dict[tuple[Any, ...], str] = {}
         try:
             entry = _decoded(text)
+            keys = dict(_keys(entry))
             name = entry.get("alias") if flag == "--model-json" else entry.get("name")
             if isinstance(name, str) and name.isprintable() and len(name) <= 64:  # noqa: PLR2004 - as names are limited
-                label = f"{flag} {name}"
+                label = f"{flag} {redact_key_shapes(name)[0]}"
                 self._entries.unread.add(name)
-            problems = take(entry)
+            problems = list(keys.values()) or take(entry)
+            if keys:  # what else is wrong is told along with it
+                (ModelEntry if flag == "--model-json" else ConnectionEntry).model_validate(entry)
         except NotAnEntry as error:
             problems = [str(error)]
         except ValidationError as error:
-            problems = [_problem(one) for one in error.errors(include_input=False, include_url=False)]
+            found = error.errors(include_input=False, include_url=False)
+            problems = [*keys.values(), *(_problem(one) for one in found if one["loc"] not in keys)]
         if problems:
             self._entries.gaps += [f"{label}: {problem}" for problem in problems]
         elif isinstance(name, str):
@@ -193,14 +205,16 @@ class Reading:
             port = parts.port
         except ValueError:
             return ["base_url is no address"]
-        if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or parts.fragment:
-            return ["base_url must be http:// or https://, with a host and without a fragment"]
+        if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+            return ["base_url must be http:// or https://, with a host"]
+        if "?" in base_url or "#" in base_url:
+            return ["base_url must have no query and no fragment; a credential is named with api_key_env"]
         if parts.username is not None or parts.password is not None:
             return ["base_url holds a credential; name it with api_key_env instead"]
-        if any(mark in base_url for mark in "\"'<> \\") or not base_url.isascii():
+        if any(mark in base_url for mark in "\"'<> \\") or not (base_url.isascii() and base_url.isprintable()):
             return ["base_url has characters that an address can't hold"]
         secret = self._environment.get(connection.api_key_env or "", "")
-        if secret and secret in base_url:
+        if (secret and secret in base_url) or redact_key_shapes(base_url)[1]:
             return ["base_url holds the value of its credential; it is named with api_key_env and sent as a header"]
         return []
 
@@ -268,11 +282,32 @@ def _decoded(text: str) -> dict[str, Any]:
         value = json.loads(text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_once)
     except NotAnEntry:
         raise
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, ArithmeticError):
         raise NotAnEntry("not JSON") from None
     if not isinstance(value, dict):
         raise NotAnEntry("not a JSON object")
     return value
+
+
+def _keys(value: object, where: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield where something of a key's shape is, and the gap that it makes; the key itself is never repeated."""
+    if isinstance(value, str):
+        if redact_key_shapes(value)[1]:
+            said = _NO_VARIABLE if where == ("api_key_env",) else "holds what looks like a credential; name it instead"
+            yield where, f"{_place(where)}: {said}"
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if redact_key_shapes(name)[1]:
+                yield (*where, name), f"{_place((*where, name))}: a field's name looks like a credential"
+            yield from _keys(item, (*where, name))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _keys(item, (*where, number))
+
+
+def _place(where: Sequence[Any]) -> str:
+    """Return a field's place in words, without what looks like a key."""
+    return redact_key_shapes(".".join(str(part) for part in where))[0]
 
 
 def _no_number(name: str) -> Decimal:
@@ -288,7 +323,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _problem(error: Mapping[str, Any]) -> str:
     """Return a problem in words: where, and what is expected there."""
-    where = ".".join(str(part) for part in error["loc"])
+    where = _place(error["loc"])
     kind = error["type"]
     said = {"extra_forbidden": "no such field", "missing": "is missing"}.get(kind)
     if said is None:

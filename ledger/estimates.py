@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ledger.canonical import GREATEST_INTEGER
 from ledger.errors import Refusal
 from ledger.families.calls import PriceUnknown
 from ledger.families.providers import Capabilities, Endpoint
@@ -23,6 +24,7 @@ CANDIDATE_OUTPUT = 8_000
 WORLD_MODEL_OUTPUT = 2_000
 WORLD_MODEL_ATTEMPTS = 3
 ATTEMPTS = 2
+CENT: NanoUSD = 10_000_000
 PROCEEDS_WITHIN = 2  # at most ceiling / 2 needs no --yes
 
 
@@ -43,12 +45,13 @@ class PlanAboveCeiling(Refusal, name="plan-above-ceiling", exit_code=28):
     def __init__(self, worst_case: NanoUSD, ceiling: NanoUSD, flag: str, budget: NanoUSD | None = None) -> None:
         enough = usd(worst_case).removeprefix("$")
         first = f"run `exp config budget {enough}`, then " if budget is not None and worst_case > budget else ""
+        cents = -(-worst_case // CENT) * CENT
+        enlarge = f"{first}use {flag} {enough}\nor " if cents <= GREATEST_INTEGER else ""
         super().__init__(
             f"this needs up to {usd(worst_case)} and the ceiling is {usd(ceiling)}; nothing was called",
             where="the plan of this command; --yes doesn't help",
-            remedy=f"{first}use {flag} {enough}\n"
-            "or make the worst case smaller: fewer tasks, candidates or calls, or models with lower prices, "
-            "maximum_output_tokens or context_window_tokens",
+            remedy=f"{enlarge}make the worst case smaller: fewer tasks, candidates or calls, or models with lower "
+            "prices, maximum_output_tokens or context_window_tokens",
         )
 
 

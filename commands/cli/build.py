@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.cli.options import json_option, non_interactive_option, root_option, usd, yes_option
+from commands.cli.options import Count, json_option, non_interactive_option, root_option, usd, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +38,8 @@ def _project(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.argument("traces", type=click.Path(path_type=Path))
 @click.option("--source", type=click.Choice(["otlp"]), required=True, help="Format of TRACES: OTLP JSON, plain or .gz.")
 @click.option(FLAG, "ceiling", type=usd, help="Ceiling for embeddings; by default the budget of one command.")
-@click.option("--fit-tasks", type=click.IntRange(1), default=50, show_default=True, help="Tasks to learn from.")
-@click.option("--held-out-tasks", type=click.IntRange(1), default=20, show_default=True, help="Tasks to measure on.")
+@click.option("--fit-tasks", type=Count(1, 1_000_000), default=50, show_default=True, help="Tasks to learn from.")
+@click.option("--held-out-tasks", type=Count(1, 1_000_000), default=20, show_default=True, help="Tasks to measure on.")
 @click.option("--dry-run", is_flag=True, help="Say what would be built and what it may cost; record and ask nothing.")
 @root_option
 @yes_option

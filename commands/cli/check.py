@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from commands.cli.options import json_option, root_option
+from commands.cli.options import Count, json_option, root_option
 from commands.render.plain import one_line
 
 
@@ -15,7 +15,7 @@ from commands.render.plain import one_line
 @root_option
 @click.option("--full", is_flag=True, help="Read all recorded content too, and let SQLite check its own structures.")
 @click.option(
-    "--from", "after", type=click.IntRange(min=0), default=0, help="Trust events up to this one; check those after it."
+    "--from", "after", type=Count(0, 2**53 - 1), default=0, help="Trust events up to this one; check those after it."
 )
 @json_option
 def command(root: Path, after: int, *, full: bool, as_json: bool) -> int:

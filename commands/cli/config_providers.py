@@ -94,6 +94,7 @@ def _show(journal: Journal, recorded: int, *, as_json: bool) -> None:
     from ledger.families import providers  # noqa: PLC0415 - as above
 
     result = Result(as_json)
+    condition = models_view.keep(journal)  # before anything is printed: it may not be writable
     state: Providers = journal.state(providers.FAMILY)
     for name in sorted(state.connections):
         connection = state.connections[name]
@@ -106,7 +107,6 @@ def _show(journal: Journal, recorded: int, *, as_json: bool) -> None:
         result.item("model", {"alias": alias, "connection": model.connection, "model": model.model, **served})
     for role in providers.ROLES:
         result.line(role, state.roles.get(role))
-    condition = models_view.keep(journal)
     result.line("view", str(journal.path.parent / models_view.NAME))
     if condition == "edited":
         message = f"{models_view.NAME} was edited by hand; edits have no effect, so it was rendered again"

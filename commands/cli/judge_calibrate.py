@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from commands.cli.options import json_option, non_interactive_option, root_option, usd, yes_option
+from commands.cli.options import Count, json_option, non_interactive_option, root_option, usd, yes_option
 from commands.render.result import Result
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True):
 @root_option
 @click.option(
     "--sample-size",
-    type=click.IntRange(min=1),
+    type=Count(1, 10_000),
     default=10,
     show_default=True,
     help="How many recorded traces of fit lineages the judge proposes for.",

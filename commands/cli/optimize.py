@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.cli.options import json_option, non_interactive_option, root_option, usd, yes_option
+from commands.cli.options import Count, json_option, non_interactive_option, root_option, usd, yes_option
 from commands.render.result import Result
 
 if TYPE_CHECKING:
@@ -32,13 +32,11 @@ SHOWN_TASKS = 20
     type=usd,
     help="Ceiling of this command; at most the budget, which is the default.",
 )
-@click.option(
-    "--maximum-judgments", "judgments", type=click.IntRange(min=1), help="The most cells (candidates x tasks)."
-)
+@click.option("--maximum-judgments", "judgments", type=Count(1, 1_000_000), help="The most cells (candidates x tasks).")
 @click.option(
     "--maximum-model-calls",
     "model_calls",
-    type=click.IntRange(min=1),
+    type=Count(1, 10_000),
     default=10,
     show_default=True,
     help="The most turns of a candidate in one rollout; a rollout that is cut there is judged as cut.",
@@ -46,7 +44,7 @@ SHOWN_TASKS = 20
 @click.option(
     "--maximum-concurrency",
     "concurrency",
-    type=click.IntRange(min=1, max=512),
+    type=Count(1, 512),
     default=16,
     show_default=True,
     help="The most calls in flight.",

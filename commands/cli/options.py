@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from ledger.money import NanoUSD, nano_usd
+from ledger.money import NanoUSD
 
 DEFAULT_ROOT = Path(".exp")
 LARGEST: NanoUSD = 2**53 - 1
+_DOLLARS = re.compile(r"\$?([0-9]+)(?:\.([0-9]+))?")
+_PLACES = 9
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,18 +28,29 @@ class Usd(click.ParamType[NanoUSD]):
         """Return nano-dollars; a usage error for what is no amount, negative, too large or too fine."""
         if isinstance(value, int):
             return value
-        try:
-            amount = nano_usd(str(value).removeprefix("$"))
-        except ValueError:
-            self.fail(f"{value!r} is no amount in dollars", param, ctx)
-        if amount < 0:
-            self.fail(f"{value!r} is negative", param, ctx)
-        if amount > LARGEST:
+        written = _DOLLARS.fullmatch(str(value))
+        if written is None:
+            self.fail(f"{value!r} is no amount in dollars: plain digits such as 25 or 0.50, no exponent", param, ctx)
+        whole, fraction = written[1].lstrip("0"), (written[2] or "").rstrip("0")
+        if len(fraction) > _PLACES:
+            self.fail(f"{value!r} is finer than a nano-dollar", param, ctx)
+        if len(whole) > len(str(LARGEST)) or (amount := int(f"{whole}{fraction:0<9}")) > LARGEST:
             self.fail(f"{value!r} is more than can be recorded exactly", param, ctx)
         return amount
 
 
 usd = Usd()
+
+
+class Count(click.IntRange):
+    """A whole number within bounds, in plain digits."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401 - click's signature
+        """Return the number; a usage error for what is out of bounds or written otherwise."""
+        if isinstance(value, str) and not (value.isascii() and value.removeprefix("-").isdigit()):
+            self.fail(f"{value!r} is not a whole number in plain digits", param, ctx)
+        number: int = super().convert(value, param, ctx)
+        return number
 
 
 def rooted_at(default: Path) -> Callable[[F], F]:

@@ -10,6 +10,7 @@ from ledger import canonical, digests
 from ledger.errors import Refusal
 from ledger.event import Command, Event, Fact, Family, Found, event
 from ledger.money import NanoUSD
+from ledger.redaction import redact_key_shapes
 
 Provider = Literal["openai", "openai-compatible", "embedded"]
 Role = Literal["world_model", "judge", "embedder"]
@@ -116,7 +117,7 @@ class ConfigurationGaps(Refusal, name="configuration-gaps", exit_code=20):
         super().__init__(
             f"the provider configuration has {count} gap{'s' * (count != 1)}; nothing was recorded",
             where="exp config providers",
-            remedy="\n".join(gaps),
+            remedy=redact_key_shapes("\n".join(gaps))[0],
         )
 
 

@@ -140,3 +140,10 @@ def test_an_estimate_grows_with_every_turn() -> None:
     parts = [candidate_part(endpoint(LUNA), Rollouts(1, turns, 100)) for turns in (1, 2, 3)]
     assert [part.input_tokens for part in parts] == [200, 400 + 32_000, 600 + 96_000]
     assert estimates.sent_limit(endpoint(FREE), 8_000) == 8_000
+
+
+@pytest.mark.parametrize("worst", [2**53, 2**53 - 1, 10**30])
+def test_an_amount_that_no_budget_can_be_set_to_is_not_recommended(worst: int) -> None:
+    remedy = PlanAboveCeiling(worst, 10, "--cost", 10).remedy
+    assert remedy.startswith("make the worst case smaller")
+    assert "exp config budget" not in remedy
