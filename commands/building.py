@@ -12,6 +12,7 @@ import msgspec
 from blake3 import blake3
 
 from commands.readings import Build, Manifest, Member, Part, Task, index_entries, read_build
+from commands.regular_file import open_regular
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.event import Blobs, Step
@@ -55,9 +56,11 @@ class ExportUnreadable(Refusal, name="export-unreadable", exit_code=41):
 class NothingToBuild(Refusal, name="nothing-to-build", exit_code=42):
     """No trace of the export has steps."""
 
-    def __init__(self, path: Path, refused: int, reasons: Sequence[str]) -> None:
+    def __init__(self, path: Path, exclusions: Sequence[Exclusion]) -> None:
+        reasons = [f"{reason} ({count})" for reason, count, _ in excluded_by_reason(exclusions)]
+        excluded = sum(one.count for one in exclusions)
         super().__init__(
-            f"the export holds no trace that can be used ({refused} refused); nothing was recorded",
+            f"the export holds no trace that can be used ({excluded} excluded); nothing was recorded",
             where=f"{path}: " + ("; ".join(reasons) or "it is empty"),
             remedy="export spans with their contents: tool calls with arguments and results, and the prompt",
         )
@@ -101,7 +104,7 @@ class Source:
     def lines(self) -> Iterator[Line]:
         """Yield each line, or None for one that is too long to be read; ExportUnreadable when reading fails."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 zipped = file.read(2) == GZIP
                 file.seek(0)
                 yield from self._lines(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if zipped else file)
@@ -151,7 +154,7 @@ def read(path: Path, redact: Redact) -> Import:
     source = Source(path)
     export = read_export(source.lines(), redact)
     if not export.traces:
-        raise NothingToBuild(path, export.refused, sorted({one.reason for one in export.exclusions}))
+        raise NothingToBuild(path, export.exclusions)
     return Import(path, source.digest, export)
 
 

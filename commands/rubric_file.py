@@ -8,12 +8,14 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from commands.regular_file import open_regular
 from ledger.errors import Refusal
 from ledger.families.judging import Anchor, Axis, Rubric, Scaled, rubric_gaps, scaled
 
 _AXIS = frozenset({"name", "question", "low", "high", "anchors"})
 _ANCHOR = frozenset({"score", "meaning"})
 _BROKEN = 0
+MOST_BYTES = 1 << 20
 _SHAPE = (
     'a rubric is {"axes": [{"name": "task-success", "question": "...", "low": 0, "high": 1, '
     '"anchors": [{"score": 1, "meaning": "..."}]}]}, in JSON or TOML'
@@ -49,7 +51,11 @@ def read_rubric(path: Path) -> Rubric:
 
 def _content(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     try:
-        text = path.read_text(encoding="utf-8")
+        with open_regular(path) as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise RubricUnusable(path, (f"it is larger than {MOST_BYTES} bytes",))
+        text = content.decode().replace("\r\n", "\n")
         if path.suffix == ".toml":
             return tomllib.loads(text, parse_float=Decimal)
         return json.loads(text, parse_float=Decimal)

@@ -288,3 +288,21 @@ def test_the_fit_index_holds_no_step_that_is_held_out(tmp_path: Path, capsys: Ca
         best = fit.search(fit.vectors[0].tobytes(), 1, without_lineage="")[0]
         turn = build.trace(own.trace).turns[own.turn]
         assert (best.score, best.arguments, best.observation) == (1_000_000, turn.arguments, turn.observation)
+
+
+def test_a_pipe_and_a_device_are_no_exports_and_nobody_waits_for_them(tmp_path: Path, capsys: Captured) -> None:
+    root = configured(tmp_path / "root")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        code, _, err = built(capsys, root, path)
+        assert (code, "it is no regular file" in err) == (41, True)
+
+
+def test_an_export_without_traces_counts_what_it_excluded_and_says_why(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000 + "]" * 100_000)
+    code, _, err = built(capsys, configured(tmp_path / "root"), path)
+    assert code == 42
+    assert "(1 excluded)" in err
+    assert "nested-too-deeply (1)" in err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -159,3 +160,13 @@ def test_a_rubric_loses_credentials_before_it_is_recorded(
     with opened(shell.root) as journal:
         rubric = journal.blob(journal.state(judging.FAMILY).setups[PROJECT].rubric.blob)
     assert b"secret-value-1234" not in rubric
+
+
+def test_a_rubric_is_read_from_regular_files_of_at_most_a_mebibyte(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large.json"
+    os.mkfifo(pipe)
+    large.write_bytes(b" " * ((1 << 20) + 1))
+    for path, gap in ((pipe, "no regular file"), (Path("/dev/zero"), "no regular file"), (large, "1048576 bytes")):
+        with pytest.raises(RubricUnusable) as refused:
+            read_rubric(path)
+        assert gap in refused.value.remedy
