@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,20 +14,34 @@ from commands.render.result import Result
 PORT = 8000
 
 
+class Seconds(click.FloatRange):
+    """A time in seconds that a timer can be set to: finite, and a day at most."""
+
+    def __init__(self, *, zero: bool) -> None:
+        super().__init__(min=0, max=86_400, min_open=not zero)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - click's signature
+        """Return the seconds; a usage error for what isn't in the range, and for what is no number."""
+        seconds: float = super().convert(value, param, ctx)
+        if isnan(seconds):  # neither below nor above anything
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
+
+
 @click.command(short_help="Serve the routed models on loopback.")
 @click.argument("project", required=False)
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free port.")
 @click.option("--ghost", is_flag=True, help="Record spend but no content; refuses Idempotency-Key.")
 @click.option(
     "--graceful-timeout",
-    type=click.FloatRange(min=0),
+    type=Seconds(zero=True),
     default=30.0,
     show_default=True,
     help="Seconds that requests in flight may take after a SIGTERM.",
 )
 @click.option(
     "--upstream-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(zero=False),
     default=600.0,
     show_default=True,
     help="Seconds that a provider may be silent.",
@@ -47,8 +63,9 @@ def command(  # noqa: PLR0913 - one argument an option
     """Serve PROJECT's routed model, and every configured model under its alias, on 127.0.0.1.
 
     The API is OpenAI's: GET /v1/models and POST /v1/chat/completions, plain and streamed. Every request needs the key
-    in the printed file as a bearer token, and is recorded before it is answered. There is no ceiling on spend here. It
-    stops on SIGTERM or SIGINT, after what is in flight.
+    in the printed file as a bearer token, and is recorded before it is answered. A name that is PROJECT's and
+    an alias too means the project. There is no ceiling on spend here. It stops on SIGTERM or SIGINT, after what is in
+    flight.
     """
     from commands.gateway.server import Said, Settings, serve  # noqa: PLC0415 - the server is loaded to serve
 
@@ -62,5 +79,9 @@ def command(  # noqa: PLR0913 - one argument an option
             result.text(f"Uvicorn running on {url}")
         result.finish()
 
+    def shadowed(name: str) -> None:
+        words = f"{name} is the project and the alias of a model: requests for it are routed, none names that model"
+        click.echo(words, err=True)
+
     settings = Settings(root, project, port, ghost, graceful_timeout, upstream_timeout)
-    serve(settings, Said(lambda path: result.line("Gateway key file", str(path)), listening))
+    serve(settings, Said(lambda path: result.line("Gateway key file", str(path)), listening, shadowed))

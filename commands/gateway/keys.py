@@ -15,13 +15,14 @@ PRIVATE = 0o600
 
 
 class GatewayKeyUnusable(Refusal, name="gateway-key-unusable", exit_code=74):
-    """The key file is there, and no key can be read from it."""
+    """No key can be read from the key file, or none be kept where it belongs."""
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path, reason: str, *, is_key: bool = True) -> None:
+        repair = "delete the file to get a new key, or repair it: one line of printable characters, mode 0600"
         super().__init__(
             f"the gateway's key can't be used: {reason}",
             where=str(path),
-            remedy="delete the file to get a new key, or repair it: one line of printable characters, mode 0600",
+            remedy=repair if is_key else f"move {path} away, or make it what it should be, and run the command again",
         )
 
 
@@ -41,6 +42,15 @@ def key_file(root: Path) -> tuple[Path, str]:
     path = folder / FILE
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError as error:
+        reason = "it belongs into a folder, and something else is in that folder's place"
+        raise GatewayKeyUnusable(folder, reason, is_key=False) from error
+    except OSError as error:
+        reason = f"its folder can't be made ({error.strerror or error})"
+        raise GatewayKeyUnusable(folder, reason, is_key=False) from error
+    if path.is_dir():
+        raise GatewayKeyUnusable(path, "a folder is in the place of its file", is_key=False)
+    try:
         if not path.exists():
             _write(path, PREFIX + secrets.token_urlsafe(32))
         path.chmod(PRIVATE)

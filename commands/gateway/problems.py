@@ -77,6 +77,11 @@ def unreadable(message: str, param: str | None = None) -> Problem:
     return Problem(400, message, code="invalid_body", param=param)
 
 
+def no_http() -> Problem:
+    """Say that what came can't be read as a request, not even its head."""
+    return Problem(400, "this can't be read as an HTTP/1.1 request", code="invalid_http")
+
+
 def too_large(limit: int) -> Problem:
     """Say that the body is above the limit."""
     return Problem(413, f"the body is larger than {limit} bytes", code="body_too_large")

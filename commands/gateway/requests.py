@@ -6,6 +6,7 @@ its numbers. msgspec reads it rather than pydantic: this is on the path of every
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any
 
@@ -89,8 +90,17 @@ def _number(literal: str) -> float | int:
     return int(value) if value.is_integer() and abs(value) < _EXACT_FLOAT else value
 
 
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse an object that names something twice: a reader may take either, and the provider's is not this one."""
+    if len({name for name, _ in pairs}) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise problems.unreadable(f"{twice[:200]!r} is there twice in one object of the body", twice[:200])
+
+
 _plain = msgspec.json.Decoder(float_hook=_number)
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_named_once = json.JSONDecoder(object_pairs_hook=_once, parse_int=str, parse_float=str)
 _sorted = msgspec.json.Encoder(order="sorted")
 
 
@@ -109,6 +119,7 @@ def read_chat(body: bytes) -> ChatRequest:
         plain = _plain.decode(body)
         if not isinstance(plain, dict):
             raise problems.unreadable("the body must be a JSON object")
+        _named_once.decode(body.decode())
         return ChatRequest(body, _parts.decode(body), plain, msgspec.convert(plain, Chat))
     except msgspec.ValidationError as error:
         raise problems.unreadable(str(error), _parameter(str(error))) from error

@@ -53,6 +53,7 @@ class Directory:
         self._endpoints = endpoints
         self._routed = routed
         project = () if routed is None else (routed.project,)
+        self.shadowed = project[0] if project and project[0] in endpoints else None  # an alias that nobody can name
         self.names = (*project, *(alias for alias in endpoints if alias not in project))
 
     def route(self, request: ChatRequest) -> Route:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import uvicorn
 import uvloop
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from commands.gateway import problems
 from commands.gateway.app import App
 from commands.gateway.books import Books
 from commands.gateway.calls import Desk
@@ -62,10 +64,21 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What is said while starting: where the key is, and, once it listens, where the server is."""
+    """What is said while starting: an alias that can't be reached, where the key is, and then where the server is."""
 
     key_file: Callable[[Path], None]
     listening: Callable[[str], None]
+    shadowed: Callable[[str], None]
+
+
+class _Protocol(HttpToolsProtocol):
+    """Answers also what is no HTTP in the envelope that clients read."""
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
+        body = problems.no_http().envelope()
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[400] + head + body)
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -92,6 +105,8 @@ def serve(settings: Settings, said: Said) -> None:
         directory = _directory(journal, settings.project)
         _note_key(journal, key)
         _settle_lost(journal)
+        if directory.shadowed is not None:
+            said.shadowed(directory.shadowed)
         said.key_file(path.absolute())
         running = _Running(journal, directory, settings, key)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -162,11 +177,12 @@ class _Running:
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             self._app,
-            http="httptools",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             access_log=False,
             log_config=None,
+            log_level="error",  # no advice on what else to install, and no line a stranger can cause
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 import socket
+import timeit
 from typing import Any
 
 import pytest
 
 from commands.gateway.app import LARGEST_BODY
+from commands.gateway.requests import read_chat
 from ledger.families import serving
 from tests.commands.gateway.provider_double import Provider
 from tests.commands.gateway.running import HELLO, Gateway
@@ -68,6 +71,10 @@ BROKEN: dict[str, bytes] = {
     "content that is a number": b'{"model":"plain","messages":[{"role":"user","content":1}]}',
     "stream that is no flag": b'{"model":"plain","messages":[{"role":"user","content":"a"}],"stream":"yes"}',
     "n of 0": b'{"model":"plain","messages":[{"role":"user","content":"a"}],"n":0}',
+    "model twice": b'{"model":"plain","messages":[{"role":"user","content":"a"}],"model":"plain"}',
+    "model twice, once in escapes": b'{"model":"plain","messages":[{"role":"user","content":"a"}],"m\\u006fdel":"m"}',
+    "content twice": b'{"model":"plain","messages":[{"role":"user","content":"a","content":"b"}]}',
+    "a key twice that is passed on": b'{"model":"plain","messages":[{"role":"user","content":"a"}],"x":[{"":1,"":1}]}',
     "a negative limit": b'{"model":"plain","messages":[{"role":"user","content":"a"}],"max_tokens":-1}',
 }
 
@@ -162,6 +169,49 @@ def test_bytes_that_are_no_http_do_not_disturb_the_next_client(gateway: Gateway)
             raw.shutdown(socket.SHUT_WR)
             raw.recv(1000)
     assert gateway.ask().status_code == 200
+
+
+def _said(gateway: Gateway, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as raw:
+        raw.sendall(request)
+        raw.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: raw.recv(1000), b""))
+
+
+@pytest.mark.parametrize("request_", [b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+def test_what_is_no_http_is_refused_in_the_envelope(shared_gateway: Gateway, request_: bytes) -> None:
+    head, _, body = _said(shared_gateway, request_).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/json" in head
+    error = json.loads(body)["error"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "invalid_http", None)
+
+
+def test_what_strangers_send_puts_nothing_on_stderr(gateway: Gateway) -> None:
+    upgrade = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    assert _said(gateway, b"GET\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+    assert _said(gateway, upgrade).startswith(b"HTTP/1.1 401 ")
+    assert gateway.stop() == 0
+    assert gateway.process.stderr is not None
+    assert not gateway.process.stderr.read()
+
+
+def test_a_key_that_is_there_twice_is_named(shared_gateway: Gateway) -> None:
+    error = shared_gateway.ask(BROKEN["model twice"]).json()["error"]
+    assert (error["code"], error["param"]) == ("invalid_body", "model")
+    assert "'model' is there twice" in error["message"]
+
+
+def test_equal_keys_of_different_objects_are_fine(shared_gateway: Gateway) -> None:
+    messages = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}]
+    assert shared_gateway.ask({"model": "plain", "messages": messages}).status_code == 200
+
+
+def test_finding_keys_that_are_there_twice_costs_less_than_a_tenth_of_a_millisecond() -> None:
+    asked = [{"role": "user", "content": "word " * 40} for _ in range(6)]
+    body = json.dumps({"model": "plain", "messages": asked}).encode()
+    assert len(body) > 1_400
+    assert min(timeit.repeat(lambda: read_chat(body), number=100, repeat=5)) / 100 < 0.0001
 
 
 def test_a_request_cut_in_its_body_is_forgotten(gateway: Gateway, provider: Provider) -> None:

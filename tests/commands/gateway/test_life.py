@@ -61,6 +61,44 @@ def test_an_unusable_key_file_is_named(root: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_in_place_of_the_keys_folder_is_named_and_not_the_key(root: Path, link: bool) -> None:  # noqa: FBT001
+    if link:
+        (root / "gateway").symlink_to("nowhere")
+    else:
+        (root / "gateway").write_text("mine\n")
+    refused = run(root)
+    assert refused.returncode == 74
+    assert str(root / "gateway") in refused.stderr
+    assert "gateway/key" not in refused.stderr
+    assert "delete" not in refused.stderr
+
+
+def test_a_folder_in_place_of_the_key_file_is_named_as_one(root: Path) -> None:
+    (root / "gateway" / "key").mkdir(parents=True)
+    refused = run(root)
+    assert refused.returncode == 74
+    assert "a folder is in the place of its file" in refused.stderr
+    assert "delete the file" not in refused.stderr
+
+
+@pytest.mark.parametrize("option", ["--graceful-timeout", "--upstream-timeout"])
+@pytest.mark.parametrize("seconds", ["nan", "-nan", "inf", "-inf", "1e308", "86401", "-1", "soon"])
+def test_a_time_that_no_timer_can_be_set_to_is_a_usage_error(root: Path, option: str, seconds: str) -> None:
+    refused = run(root, f"{option}={seconds}")
+    assert refused.returncode == 2
+    assert option in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_longest_times_that_are_accepted_serve_and_stop(root: Path) -> None:
+    with Gateway(root, "--graceful-timeout", "86400", "--upstream-timeout", "86400") as gateway:
+        assert gateway.ask().status_code == 200
+        assert gateway.stop() == 0
+        assert gateway.process.stderr is not None
+        assert not gateway.process.stderr.read()
+
+
 def test_a_port_that_is_taken_is_named(root: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

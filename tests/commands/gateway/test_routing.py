@@ -14,7 +14,7 @@ from projections.features import VERSION as FEATURES
 from projections.features import request_features
 from projections.policy import CAUTIOUS, VERSION, Candidate, Policy, Row, encode
 from tests.commands.gateway.provider_double import Provider
-from tests.commands.gateway.running import HELLO, Gateway, streamed
+from tests.commands.gateway.running import HELLO, PRICED, Gateway, streamed
 
 EASY, HARD = "list the files here", "prove the four colour theorem formally"
 
@@ -153,3 +153,23 @@ def test_what_a_request_may_cost_is_reserved_and_what_it_cost_is_settled(gateway
     assert state.reserved == 0
     assert state.settled == 2 * (10 * 1000 + 5 * 2000)
     assert state.aliases["plain"].answered == 2
+
+
+def test_a_name_that_is_the_projects_and_an_alias_too_means_the_project_and_that_is_said(
+    root: Path, provider: Provider
+) -> None:
+    model = providers.Model(alias="terminal", connection="compatible", model="hidden", capabilities=PRICED)
+    with open_journal(root, "test", providers.FAMILY) as journal:
+        journal.submit(Step(providers.FAMILY, providers.ConfigureProviders(models=(model,)))).result()
+    with Gateway(with_policy(root), "terminal") as gateway:
+        assert gateway.ask({**HELLO, "model": "terminal"}).status_code == 200
+        assert provider.asked[-1].json["model"] != "hidden"
+        assert gateway.stop() == 0
+        assert gateway.process.stderr is not None
+        assert gateway.process.stderr.read().startswith("terminal is the project and the alias of a model: ")
+
+
+def test_an_alias_that_is_no_projects_name_is_not_remarked_upon(routed: Gateway) -> None:
+    assert routed.stop() == 0
+    assert routed.process.stderr is not None
+    assert not routed.process.stderr.read()
