@@ -6,10 +6,14 @@ holds it equal to what the commands say.
 
 from __future__ import annotations
 
+import codecs
+import errno
 import importlib
+import io
 import json
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -31,6 +35,28 @@ class Unexpected(Refusal, name="unexpected", exit_code=10):
             f"{type(error).__name__}: {error}".rstrip(": "),
             where="an unforeseen place; what was recorded before stays recorded",
             remedy="run the same command again; with EXP_DEBUG=1 it shows where this happened",
+        )
+
+
+class OutputUnwritable(Refusal, name="output-unwritable", exit_code=89):
+    """What a command says can't be written to its standard output."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"the output can't be written: {problem}",
+            where="standard output; what was recorded stays recorded",
+            remedy="run the same command again with an output that can be written; it goes on from what is recorded",
+        )
+
+
+class TooManyOpenFiles(Refusal, name="too-many-open-files", exit_code=91):
+    """The operating system lets this process, or this machine, open no more files."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the operating system allows no more open files",
+            where="this process; what was recorded stays recorded",
+            remedy="raise the limit (`ulimit -n 1024`) and run the same command again",
         )
 
 
@@ -173,6 +199,41 @@ def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     return USAGE
 
 
+def _out_of_files(error: BaseException) -> bool:
+    """Tell whether an exception is, comes from or holds the refusal to open one more file."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_out_of_files, error.exceptions))
+    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        return True
+    if isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error):
+        return True
+    before = error.__cause__ or error.__context__
+    return before is not None and _out_of_files(before)
+
+
+def _from_output(error: BaseException) -> bool:
+    """Tell whether an OSError was raised while click wrote."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return isinstance(error, OSError) and any(frame.f_code is click.echo.__code__ for frame, _ in frames)
+
+
+def _named(error: Exception) -> Refusal | None:
+    """Return the refusal that an exception amounts to, or None for what nobody foresaw."""
+    if _from_output(error):
+        _drop_output()
+        return OutputUnwritable(getattr(error, "strerror", None) or str(error))
+    if (refusal := _first_refusal(error)) is not None:
+        return refusal
+    return TooManyOpenFiles() if _out_of_files(error) else None
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return what an encoding has no bytes for as JSON and Python write it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
 def _drop_output() -> None:
     """Point stdout nowhere: whoever read it has left, and flushing at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -195,7 +256,7 @@ def run(arguments: Sequence[str]) -> int:
         _drop_output()
         return 0
     except Exception as error:
-        refusal = _first_refusal(error)
+        refusal = _named(error)
         if refusal is None:
             if os.environ.get("EXP_DEBUG"):
                 raise
@@ -209,7 +270,16 @@ def main() -> None:
     """Run the command line of this process."""
     # Products here are small: a second BLAS thread would only spin, at four times the CPU time of a replay.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.exit(run(sys.argv[1:]))
+    codecs.register_error("exp-escaped", _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="exp-escaped")
+    arguments = sys.argv[1:]
+    if sys.stdout is None:  # closed: the next file to be opened would take its place
+        refusal = OutputUnwritable("it is closed")
+        print_refusal(refusal, as_json="--json" in arguments)
+        sys.exit(refusal.exit_code)
+    sys.exit(run(arguments))
 
 
 if __name__ == "__main__":

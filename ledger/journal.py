@@ -25,6 +25,7 @@ from ledger.event import Blobs, Event, Family, Step
 from ledger.locks import Held, Sidecar, hold
 from ledger.merkle import Checkpoint, Frontier
 from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of
+from ledger.root_name import is_there
 from ledger.store import LOCK_NAME, NAME, ROWS_AT_ONCE, Row, Store
 from ledger.writer import Writer
 
@@ -70,8 +71,9 @@ class Journal:
         ``vfs`` are for tests: a fixed name for a new journal, and a file system that fails.
         """
         path = root / NAME
+        there = is_there(root, NAME)
         journal = cls(path, families, Author(actor), clock)
-        if create and not path.exists():
+        if create and not there:
             _create(root, path, origin)
         journal._vfs = vfs
         journal._store = Store(path, vfs=vfs)

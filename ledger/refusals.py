@@ -8,6 +8,7 @@ from pathlib import Path
 from ledger.errors import Refusal
 
 SHOWN = 20
+SHOWN_OF_A_NAME = 80
 
 
 def sequence(seqs: Sequence[int]) -> str:
@@ -200,4 +201,15 @@ class NoSuchEvent(Refusal, name="no-such-event", exit_code=64):
             f"there is no event {position}; the journal ends with event {last}",
             where="--from",
             remedy=f"give a position from 0 to {last}",
+        )
+
+
+class RootUnusable(Refusal, name="root-unusable", exit_code=90):
+    """No journal can be kept under the name that was given for the root."""
+
+    def __init__(self, root: Path, problem: str) -> None:
+        super().__init__(
+            f"the root's name can't be used: {problem}; nothing was done",
+            where=f"--root {str(root)[:SHOWN_OF_A_NAME]}" + ("..." if len(str(root)) > SHOWN_OF_A_NAME else ""),
+            remedy="give --root a shorter name, of characters that this locale can encode",
         )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from commands.cli.options import Count, json_option, non_interactive_option, root_option, usd, yes_option
+from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option, usd, yes_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,18 +22,11 @@ if TYPE_CHECKING:
     from ledger.journal import Journal
     from ledger.money import NanoUSD
 
-PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FLAG = "--max-build-cost-usd"
 
 
-def _project(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if not PROJECT.fullmatch(value):
-        raise click.BadParameter("letters, digits, `.`, `_` and `-`, at most 64, not starting with a mark", ctx, param)
-    return value
-
-
 @click.command(help="Import traces and build a grounded world model.")
-@click.argument("project", callback=_project)
+@click.argument("project", type=project_name)
 @click.argument("traces", type=click.Path(path_type=Path))
 @click.option("--source", type=click.Choice(["otlp"]), required=True, help="Format of TRACES: OTLP JSON, plain or .gz.")
 @click.option(FLAG, "ceiling", type=usd, help="Ceiling for embeddings; by default the budget of one command.")

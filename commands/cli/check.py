@@ -20,9 +20,11 @@ from commands.render.plain import one_line
 @json_option
 def command(root: Path, after: int, *, full: bool, as_json: bool) -> int:
     """Print every finding, each with its place and remedy; exit 1 when there is one."""
+    from ledger.root_name import is_there  # noqa: PLC0415 - loaded when a command runs, not for --help
     from ledger.store import NAME  # noqa: PLC0415 - SQLite is loaded by the commands that need it
     from ledger.verify import verify  # noqa: PLC0415 - as above
 
+    is_there(root, NAME)  # refuses a name that none can have
     findings = verify(root / NAME, full=full, after=after)
     if as_json:
         rows = [finding._asdict() for finding in findings]

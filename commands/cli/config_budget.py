@@ -22,10 +22,11 @@ def command(ceiling: int | None, root: Path, *, non_interactive: bool, as_json: 
     from ledger import money  # noqa: PLC0415 - as above
     from ledger.event import Step  # noqa: PLC0415 - as above
     from ledger.families import budget  # noqa: PLC0415 - as above
+    from ledger.root_name import is_there  # noqa: PLC0415 - as above
     from ledger.store import NAME  # noqa: PLC0415 - as above
 
     result = Result(as_json)
-    if ceiling is None and not (root / NAME).exists():
+    if ceiling is None and not is_there(root, NAME):
         result.line("budget", f"{money.usd(budget.DEFAULT_CEILING)} for one command (the default)")
         result.finish()
         return

@@ -55,11 +55,12 @@ def command(  # noqa: PLR0913 - one parameter an option
     from commands.opening import open_journal  # noqa: PLC0415 - the journal is opened by commands that need it
     from ledger.event import Step  # noqa: PLC0415 - as above
     from ledger.families import providers  # noqa: PLC0415 - as above
+    from ledger.root_name import is_there  # noqa: PLC0415 - as above
     from ledger.store import NAME  # noqa: PLC0415 - as above
 
     given = {"world_model": world_model, "judge": judge, "embedder": embedder}
     roles = {role: alias for role in providers.ROLES if (alias := given[role]) is not None}
-    if not (root / NAME).exists():  # what can't be recorded shouldn't leave a root behind
+    if not is_there(root, NAME):  # what can't be recorded shouldn't leave a root behind
         _read(connections, models, roles, providers.Providers(), replace=replace)
     with open_journal(root, "config providers", providers.FAMILY, create=True) as journal:
         intention = _read(connections, models, roles, journal.state(providers.FAMILY), replace=replace)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from commands.cli.options import Count, json_option, non_interactive_option, root_option, usd, yes_option
+from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option, usd, yes_option
 from commands.render.result import Result
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 @click.command(help="Compare the judge with labels from a person.")
-@click.argument("project")
+@click.argument("project", type=project_name)
 @root_option
 @click.option(
     "--sample-size",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.cli.options import json_option, non_interactive_option, root_option
+from commands.cli.options import json_option, non_interactive_option, project_name, root_option
 from commands.render.result import Result
 from ledger.errors import Refusal
 
@@ -33,7 +33,7 @@ class ApprovalWanted(Refusal, name="approval-wanted", exit_code=13):
 
 
 @click.command(help="Approve a rubric and the model that judges by it.")
-@click.argument("project")
+@click.argument("project", type=project_name)
 @root_option
 @click.option("--approve", is_flag=True, help="Approve the setup that is shown.")
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.cli.options import Count, json_option, non_interactive_option, root_option, usd, yes_option
+from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option, usd, yes_option
 from commands.render.result import Result
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SHOWN_TASKS = 20
 
 
 @click.command(help="Learn which model to ask for which task.")
-@click.argument("project")
+@click.argument("project", type=project_name)
 @click.option("--candidate", "candidates", multiple=True, metavar="ALIAS", help="A model to choose from; repeatable.")
 @click.option(
     "--incumbent", metavar="ALIAS", required=True, help="The candidate that requests go to unless another will do."

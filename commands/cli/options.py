@@ -16,6 +16,8 @@ LARGEST: NanoUSD = 2**53 - 1
 _DOLLARS = re.compile(r"\$?([0-9]+)(?:\.([0-9]+))?")
 _PLACES = 9
 
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -51,6 +53,22 @@ class Count(click.IntRange):
             self.fail(f"{value!r} is not a whole number in plain digits", param, ctx)
         number: int = super().convert(value, param, ctx)
         return number
+
+
+class Project(click.ParamType[str]):
+    """The name of a project: one that no shell, path or address needs to quote."""
+
+    name = "project"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 - click's signature
+        """Return the name; a usage error for any other text."""
+        name = str(value)
+        if not _PROJECT.fullmatch(name):
+            self.fail("letters, digits, `.`, `_` and `-`, at most 64, not starting with a mark", param, ctx)
+        return name
+
+
+project_name = Project()
 
 
 def rooted_at(default: Path) -> Callable[[F], F]:

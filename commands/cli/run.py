@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from commands.cli.options import json_option, non_interactive_option, root_option
+from commands.cli.options import json_option, non_interactive_option, project_name, root_option
 from commands.render.result import Result
 
 PORT = 8000
@@ -29,7 +29,7 @@ class Seconds(click.FloatRange):
 
 
 @click.command(short_help="Serve the routed models on loopback.")
-@click.argument("project", required=False)
+@click.argument("project", type=project_name, required=False)
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free port.")
 @click.option("--ghost", is_flag=True, help="Record spend but no content; refuses Idempotency-Key.")
 @click.option(
