@@ -244,11 +244,11 @@ def test_the_last_event_may_lack_its_blank_line(gateway: Gateway, provider: Prov
 
 
 def test_frames_leave_as_they_come(gateway: Gateway, provider: Provider) -> None:
-    provider.script = lambda asked, count: chunked(*said("a"), 1.0, chunk({"content": "b"}), *END)
+    provider.script = lambda asked, count: chunked(*said("a"), 10.0, chunk({"content": "b"}), *END)
     with gateway.client() as client, client.stream("POST", "/v1/chat/completions", json=streamed()) as response:
         begun = time.monotonic()
         assert '"a"' in next(response.iter_text())
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 8  # long before the next chunk, on any machine
 
 
 def test_the_connection_of_a_stream_is_kept_for_the_next(gateway: Gateway, provider: Provider) -> None:
