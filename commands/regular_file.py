@@ -24,3 +24,17 @@ def open_regular(path: Path) -> IO[bytes]:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def read_small(path: Path, most: int) -> bytes | None:
+    """Return what a regular file of at most that many bytes holds; None for anything else; OSError as ``open``."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(most + 1)
+    except IsADirectoryError:
+        return None
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise
+    return data if len(data) <= most else None

@@ -6,11 +6,13 @@ import os
 import secrets
 from pathlib import Path
 
+from commands.regular_file import open_regular
 from ledger.digests import content_digest
 from ledger.errors import Refusal
 
 FOLDER, FILE = "gateway", "key"
 PREFIX = "exp-"
+LONGEST = 4096
 PRIVATE = 0o600
 
 
@@ -54,7 +56,8 @@ def key_file(root: Path) -> tuple[Path, str]:
         if not path.exists():
             _write(path, PREFIX + secrets.token_urlsafe(32))
         path.chmod(PRIVATE)
-        key = path.read_text(encoding="ascii").strip()
+        with open_regular(path) as file:
+            key = file.read(LONGEST).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise GatewayKeyUnusable(path, getattr(error, "strerror", None) or "it isn't ASCII text") from error
     if len(key) < len(PREFIX) + 16 or not key.isprintable() or " " in key:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -24,6 +22,7 @@ from yarl import URL
 from commands.gateway import problems
 from commands.gateway.dialects import Outgoing
 from commands.gateway.frames import BrokenStream
+from commands.perform.credentials import CredentialMissing, credential
 from ledger.families.providers import Connection
 from ledger.redaction import Redactor
 
@@ -113,13 +112,11 @@ class Upstream:
     def credential(self, connection: Connection) -> str | None:
         """Return a connection's credential; None when it needs none, a Problem when it isn't there."""
         try:
-            value = _credential(connection)
-        except (OSError, UnicodeDecodeError) as error:
-            raise problems.upstream(502, f"{_source(connection)} can't be read", "credential_missing") from error
+            value = credential(connection)
+        except CredentialMissing as error:
+            raise problems.upstream(502, f"{error.what} ({error.where})", "credential_missing") from error
         if value is None:
             return None
-        if not value or not value.isprintable() or not value.isascii():
-            raise problems.upstream(502, f"{_source(connection)} holds no credential", "credential_missing")
         self.keep_out(value)
         return value
 
@@ -293,20 +290,6 @@ def broken(error: BrokenStream, redactor: Redactor) -> UpstreamProblem:
     problem = UpstreamProblem(status, words, kind=problems.UPSTREAM, code=error.code)
     problem.cost = None
     return problem
-
-
-def _source(connection: Connection) -> str:
-    if connection.api_key_env is not None:
-        return f"environment variable {connection.api_key_env} of connection {connection.name}"
-    return f"the key file of connection {connection.name}"
-
-
-def _credential(connection: Connection) -> str | None:
-    if connection.api_key_env is not None:
-        return os.environ.get(connection.api_key_env, "").strip()
-    if connection.api_key_file is not None:
-        return Path(connection.api_key_file).expanduser().read_text(encoding="utf-8").strip()
-    return None
 
 
 def clock() -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from commands.regular_file import read_small
 from ledger.errors import Refusal
 from ledger.families.providers import Connection, Providers
 from ledger.redaction import Redactor
@@ -34,7 +34,7 @@ def credential(connection: Connection, environment: Mapping[str, str] | None = N
     elif connection.api_key_file is not None:
         source = f"the file {connection.api_key_file}"
         try:
-            data = _contents(Path(connection.api_key_file).expanduser())
+            data = read_small(Path(connection.api_key_file).expanduser(), LARGEST_FILE)
             value = "" if data is None else data.decode().strip()
         except (OSError, UnicodeDecodeError):
             raise CredentialMissing(connection.name, source, "can't be read") from None
@@ -47,17 +47,6 @@ def credential(connection: Connection, environment: Mapping[str, str] | None = N
     if not value.isascii() or not value.isprintable():
         raise CredentialMissing(connection.name, source, "has characters that no header may hold")
     return value
-
-
-def _contents(path: Path) -> bytes | None:
-    """Return what a small regular file holds; None for anything else, without waiting for it or reading it whole."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb", buffering=0, closefd=True) as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
-            return None
-        data = file.read(LARGEST_FILE + 1)
-    return data if data is not None and len(data) <= LARGEST_FILE else None
 
 
 def redactor_for(providers: Providers, environment: Mapping[str, str] | None = None) -> Redactor:

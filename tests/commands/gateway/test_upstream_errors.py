@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from commands.gateway.problems import Problem
+from commands.gateway.upstream import Upstream
 from ledger.families import serving
+from ledger.families.providers import Connection
 from tests.commands.gateway.provider_double import CUT, Piece, Provider, completion, http
 from tests.commands.gateway.running import HELLO, SECRET, Gateway, configured, streamed
 
@@ -191,3 +195,13 @@ def test_a_providers_own_code_is_recorded_only_when_it_is_a_name(
         shared_provider.script = lambda asked, count, error=error: http(400, error)  # type: ignore[misc]
         assert shared_gateway.ask().json()["error"]["code"] == code
         assert shared_gateway.events(serving.RequestFailed)[-1].code == recorded
+
+
+def test_a_key_file_that_is_a_pipe_holds_nothing_up(tmp_path: Path) -> None:
+    pipe = tmp_path / "key"
+    os.mkfifo(pipe)
+    connection = Connection(
+        name="piped", provider="openai-compatible", base_url="http://127.0.0.1:9/v1", api_key_file=str(pipe)
+    )
+    with pytest.raises(Problem, match="regular file"):
+        Upstream(timeout=1.0).credential(connection)
