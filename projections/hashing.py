@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from projections.exact import integer_roots
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -74,21 +76,10 @@ def trigram_sums(texts: Sequence[str], dimensions: int = DIMENSIONS) -> NDArray[
 def _scaled(sums: NDArray[np.int64]) -> NDArray[np.int8]:
     """Return round(127 x sum / length), halves away from zero, with an integer square root."""
     squares = (sums * sums).sum(axis=1)
-    roots = _integer_roots(squares << (2 * _SCALE_BITS))[:, None]
+    roots = integer_roots(squares << (2 * _SCALE_BITS))[:, None]
     magnitudes = ((np.abs(sums) * (2 * LENGTH) << _SCALE_BITS) + roots) // (2 * roots)
     scaled: NDArray[np.int8] = (np.sign(sums) * magnitudes).astype(np.int8)
     return scaled
-
-
-def _integer_roots(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the greatest integers whose squares are at most the numbers (each at most 2^62).
-
-    A number rounded to a double is off by too little to bring its root below an integer that it has; it may be rounded
-    up to a square that it isn't.
-    """
-    roots = np.sqrt(numbers.astype(np.float64)).astype(np.int64)
-    roots -= roots * roots > numbers
-    return roots
 
 
 def _batches(texts: Sequence[str], most: int) -> Iterator[tuple[int, Sequence[str]]]:

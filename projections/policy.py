@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ledger import canonical, digests
@@ -318,35 +319,14 @@ def _errors(trials: Sequence[tuple[_Pairs, int]], setting: Setting) -> list[int]
 def frozen(policy: Policy) -> Policy:
     """Return the policy with a setting for each candidate, learned from its rows; rows are put in order of task."""
     rows = tuple(sorted(policy.rows, key=lambda row: row.task))
-    sorted_policy = _with(policy, rows=rows)
+    sorted_policy = msgspec.structs.replace(policy, rows=rows)
     matrix = sorted_policy.matrix
     similar = matrix @ matrix.T if rows else np.zeros((0, 0), dtype=np.int32)
     candidates = tuple(
-        Candidate(
-            alias=one.alias,
-            endpoint=one.endpoint,
-            setting=chosen_setting(rows, (place, policy.place), similar),
-            cost=one.cost,
-            cells=one.cells,
-        )
+        msgspec.structs.replace(one, setting=chosen_setting(rows, (place, policy.place), similar))
         for place, one in enumerate(policy.candidates)
     )
-    return _with(policy, rows=rows, candidates=candidates)
-
-
-def _with(policy: Policy, *, rows: tuple[Row, ...], candidates: tuple[Candidate, ...] | None = None) -> Policy:
-    return Policy(
-        version=policy.version,
-        features=policy.features,
-        project=policy.project,
-        build=policy.build,
-        setup=policy.setup,
-        incumbent=policy.incumbent,
-        tolerance=policy.tolerance,
-        candidates=policy.candidates if candidates is None else candidates,
-        rows=rows,
-        notes=policy.notes,
-    )
+    return msgspec.structs.replace(sorted_policy, candidates=candidates)
 
 
 def rounded(value: Fraction) -> int:

@@ -15,6 +15,7 @@ from ledger import canonical, digests
 from ledger.event import Fact
 from ledger.families.cells import Outcome
 from ledger.money import NanoUSD
+from projections.exact import mean
 
 VERSION = "report@1"
 RESAMPLES = 2_000
@@ -145,7 +146,7 @@ def _line(name: str, cells: Mapping[str, Outcome | None], draws: _Draws) -> Line
         name=name,
         counted=len(counted),
         excluded=len(cells) - len(counted),
-        mean=(2 * total + len(counted)) // (2 * len(counted)) if counted else None,
+        mean=mean(total, len(counted)),
         low=low,
         high=high,
         cost=sum(known) if len(known) == len(costs) else None,

@@ -9,6 +9,7 @@ import msgspec
 
 from ledger import digests
 from ledger.event import Fact
+from projections.exact import integer_roots
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,13 +179,3 @@ def squares(vectors: NDArray[np.int8]) -> NDArray[np.int64]:
         rows = vectors[first : first + _ROWS_AT_ONCE].astype(np.int32)
         lengths[first : first + _ROWS_AT_ONCE] = np.einsum("ij,ij->i", rows, rows)
     return lengths
-
-
-def integer_roots(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the greatest integers whose squares are at most the numbers, which are below 2^53."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    roots = np.sqrt(numbers.astype(np.float64)).astype(np.int64)
-    roots -= roots * roots > numbers
-    roots += (roots + 1) * (roots + 1) <= numbers
-    return roots

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ledger.event import Fact
 from ledger.families.cells import Outcome
 from ledger.money import NanoUSD
+from projections.exact import mean
 
 VERSION = "scoreboard@1"
 
@@ -48,8 +49,3 @@ def _standing(alias: str, cells: Sequence[Outcome]) -> Standing:
         cost=sum(costs) if len(costs) == len(cells) else None,
         constant=len(scores) > 1 and len(set(scores)) == 1,
     )
-
-
-def mean(total: int, count: int) -> int | None:
-    """Return a mean rounded once, halves up; None of nothing."""
-    return (2 * total + count) // (2 * count) if count else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,6 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Plan, then run, resume or replay; print what came of it."""
     del non_interactive  # nothing is ever asked for here
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small products: threads cost more than they bring
     from commands.opening import open_journal  # noqa: PLC0415 - the journal is opened by commands that need it
     from commands.optimizing import planning  # noqa: PLC0415 - as above
     from ledger.families import budget, builds, calls, cells, judging, policies, providers  # noqa: PLC0415 - as above

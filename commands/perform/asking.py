@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from commands.perform.calling import Call, Calling, Flight, Job, Retrying, Run, ServedModelDiffers, Settlement
+from commands.perform.calling import Call, Calling, Flight, Job, Retrying, Run, ServedModelDiffers, Settlement, failed
 from commands.perform.outcome import Answered, Failed, Perform
 from ledger import estimates, questions
 from ledger.event import BlobRef, Blobs, Step
@@ -237,34 +237,18 @@ def worst_case(endpoint: Endpoint, question: Question) -> NanoUSD | None:
 def mismatch(endpoint: Endpoint, call: Call, served: str | None, cost: NanoUSD | None) -> Settlement:
     """Return the settlement of a call that another model answered: a failure, paid for."""
     pinned = endpoint.model.served_model_id or endpoint.model.model
-    end = CallFailed(
-        question=call.question,
-        attempt=call.attempt,
-        dispatch=call.dispatch,
-        run=call.run,
-        reason="served-model-differs",
-        status=None,
-        sent=True,
-        cost=cost,
-        message=served or "",
-    )
-    return Settlement(end, raises=ServedModelDiffers(endpoint.alias, pinned, served))
+    end = failed(call, Failed("served-model-differs", message=served or ""))
+    return Settlement(paid(end, cost), raises=ServedModelDiffers(endpoint.alias, pinned, served))
 
 
 def unusable(call: Call, reason: str, cost: NanoUSD | None) -> Settlement:
     """Return the settlement of a call whose answer is of no use to anybody: a failure, paid for, and tried again."""
-    outcome = Failed(reason, charged=True)
-    end = CallFailed(
-        question=call.question,
-        attempt=call.attempt,
-        dispatch=call.dispatch,
-        run=call.run,
-        reason=outcome.reason,
-        status=None,
-        sent=True,
-        cost=cost,
-    )
-    return Settlement(end)
+    return Settlement(paid(failed(call, Failed(reason)), cost))
+
+
+def paid(end: CallFailed, cost: NanoUSD | None) -> CallFailed:
+    """Return the event of a failure that brought an answer, with what that cost."""
+    return msgspec.structs.replace(end, cost=cost)
 
 
 def _reply(api: str, raw: bytes) -> tuple[Reply | None, str | None]:

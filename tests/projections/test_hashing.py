@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from projections import hashing
+from projections import exact, hashing
 
 TEXTS = ("", "a", "Ä\U0001f600", "list the files in /tmp", "x" * 9000, "\ud800 alone", "line\nline\n")
 # Written down once: another machine, Python or numpy must give these very bytes.
@@ -75,7 +75,7 @@ def test_scaling_rounds_exactly() -> None:
 @example(2**31, -1)
 def test_integer_roots_are_exact(root: int, beside: int) -> None:
     number = min(max(0, root * root + beside), 2**62)
-    (found,) = hashing._integer_roots(np.array([number], dtype=np.int64)).tolist()
+    (found,) = exact.integer_roots(np.array([number], dtype=np.int64)).tolist()
     assert found == math.isqrt(number)
 
 

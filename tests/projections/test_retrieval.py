@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from projections import retrieval
+from projections.exact import integer_roots
 from projections.retrieval import (
     NOTHING,
     RETRIEVAL_BYTES,
@@ -19,7 +20,6 @@ from projections.retrieval import (
     Example,
     Index,
     elided,
-    integer_roots,
     retrieval_text,
 )
 

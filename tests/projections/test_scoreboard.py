@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.families.cells import Outcome
-from projections.scoreboard import mean, scoreboard
+from projections.exact import mean
+from projections.scoreboard import scoreboard
 
 
 def outcome(task: str, alias: str, score: int | None, **changed: Any) -> Outcome:
