@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from commands.building import verify_build
 from commands.optimizing import refusals
 from commands.optimizing.freezing import Frozen, freeze, freezing
 from commands.optimizing.planning import Plan
@@ -127,6 +128,7 @@ async def replay(journal: Journal, plan: Plan, perform: Replaying) -> Finished:
     if findings:
         ordered = sorted(findings, key=lambda finding: (finding.seq == 0, finding.seq))
         raise refusals.JournalUnsound([(finding.seq, finding.meaning) for finding in ordered])
+    verify_build(journal, plan.request.project)
     run = Run(id=plan.run, ceiling=plan.ceiling, purpose="optimize router")
     asking = Asking(journal, perform, run)
     source = Replayed(journal, asking, plan.embedder, plan.build.fit_index)

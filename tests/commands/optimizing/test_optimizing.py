@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from commands import building
 from commands.opening import open_journal
-from commands.optimizing import planning
+from commands.optimizing import planning, running
 from commands.optimizing.refusals import (
     CellsOwed,
     IncumbentUncovered,
@@ -29,6 +30,7 @@ from ledger import estimates
 from ledger.errors import Refusal
 from ledger.event import Step
 from ledger.families import budget, calls, cells, judging
+from ledger.families.builds import BuildDiffers
 from ledger.families.cells import CandidateTurned, CellExcluded, CellFinished, WorldModelUnreadable
 from ledger.families.judging import JudgmentRecorded
 from ledger.families.providers import Endpoint
@@ -627,3 +629,12 @@ def test_the_edge_opens_the_same_root(world: World) -> None:
 
     with open_journal(world.root, "optimize router", *FAMILIES) as journal:
         assert read_policy(journal, "planted").id == finished.frozen.policy.id
+
+
+def test_a_replay_derives_the_build_again_that_it_rests_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.optimize()
+    monkeypatch.setattr(running, "verify_build", building.verify_build)  # the planted build is not derived from traces
+    asked = sum(world.counts.values())
+    with pytest.raises(BuildDiffers, match="records a build whose"):
+        world.replay()
+    assert sum(world.counts.values()) == asked
