@@ -22,7 +22,7 @@ import apsw
 from ledger import digests, refusals, store
 from ledger.drafts import Submission
 from ledger.event import Blobs, Event, Family, Step
-from ledger.locks import Held, Sidecar, hold
+from ledger.locks import Held, Sidecar, hold, sweep
 from ledger.merkle import Checkpoint, Frontier
 from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of
 from ledger.root_name import is_there
@@ -81,6 +81,7 @@ class Journal:
             journal._fold_all()
             if process:
                 journal.process = process
+                sweep(root)
                 journal._held = hold(root, process)
         except (apsw.Error, OSError) as error:
             journal._store.close()

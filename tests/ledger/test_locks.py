@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ledger import locks
+from tests.ledger.notes import opened
 
 HOLDER = """
 import sys, time
@@ -103,3 +104,11 @@ def test_a_name_that_was_taken_anew_while_it_was_probed_keeps_its_file(
 
 def _opened(path: Path) -> int:
     return [str(link.resolve()) for link in Path("/proc/self/fd").iterdir()].count(str(path))
+
+
+def test_opening_a_journal_sweeps_what_killed_processes_left(tmp_path: Path) -> None:
+    with opened(tmp_path, process="alive"):
+        left = tmp_path / locks.FOLDER / "killed"
+        left.touch()
+        with opened(tmp_path, process="second"):
+            assert sorted(path.name for path in left.parent.iterdir()) == ["alive", "second"]
