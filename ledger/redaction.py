@@ -39,11 +39,6 @@ def redact_key_shapes(text: str) -> tuple[str, int]:
     return _SHAPES.subn(REDACTED, text) if _HINTS.search(text) else (text, 0)
 
 
-def redact_values(text: str, secrets: Iterable[str]) -> tuple[str, int]:
-    """Return the text without these credential values, however written, and how many there were."""
-    return Redactor(secrets).text(text)
-
-
 class Redactor:
     """Takes the values of configured credentials out of texts and bytes."""
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.redaction import REDACTED, Redactor, redact_key_shapes, redact_values
+from ledger.redaction import REDACTED, Redactor, redact_key_shapes
 
 SECRETS = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=8, max_size=40)
 
@@ -39,18 +39,18 @@ def test_json_stays_json_also_where_a_value_spans_an_escape_or_the_digits_of_a_n
 
 @pytest.mark.parametrize("written", ['a/quoted"key', 'a/quoted\\"key', 'a\\/quoted\\"key', "a%2Fquoted%22key"])
 def test_a_value_with_marks_goes_in_each_way_of_writing_it(written: str) -> None:
-    assert redact_values(f"<{written}>", ['a/quoted"key']) == (f"<{REDACTED}>", 1)
+    assert Redactor(['a/quoted"key']).text(f"<{written}>") == (f"<{REDACTED}>", 1)
 
 
 def test_values_are_counted_and_the_longest_goes_first() -> None:
-    assert redact_values("a long-secret-longer and long-secret", ["long-secret", "long-secret-longer"]) == (
+    assert Redactor(["long-secret", "long-secret-longer"]).text("a long-secret-longer and long-secret") == (
         f"a {REDACTED} and {REDACTED}",
         2,
     )
 
 
 def test_a_short_value_is_left_because_it_cannot_be_told_from_words() -> None:
-    assert redact_values("none of it", ["none", ""]) == ("none of it", 0)
+    assert Redactor(["none", ""]).text("none of it") == ("none of it", 0)
 
 
 def test_without_credentials_nothing_changes() -> None:
