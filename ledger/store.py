@@ -215,7 +215,7 @@ class Store:
 
     def rows(self, after: int, upto: int) -> Iterator[Row]:
         """Return all events after one position up to another, in order, a chunk a transaction."""
-        query = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608
+        query = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
         while True:
             chunk = cast("list[Row]", self._connection.execute(query, (after, upto)).fetchall())
             yield from chunk
@@ -238,13 +238,13 @@ class Store:
 
     def rows_at(self, seqs: Sequence[int]) -> Iterator[Row]:
         """Return the events at the positions, in the order given, a chunk a transaction."""
-        query = f"SELECT {COLUMNS} FROM events WHERE seq = ?"  # noqa: S608
+        query = f"SELECT {COLUMNS} FROM events WHERE seq = ?"  # noqa: S608 - our own column names, no input
         for start in range(0, len(seqs), ROWS_AT_ONCE):
             bindings = [(seq,) for seq in seqs[start : start + ROWS_AT_ONCE]]
             yield from cast("list[Row]", self._connection.executemany(query, bindings).fetchall())
 
     def by_key(self, kind: str, key: str) -> Row | None:
-        query = f"SELECT {COLUMNS} FROM events WHERE key = ? AND kind = ? AND origin = ?"  # noqa: S608
+        query = f"SELECT {COLUMNS} FROM events WHERE key = ? AND kind = ? AND origin = ?"  # noqa: S608 - our own column names, no input
         return cast("Row | None", self._connection.execute(query, (key, kind, OWN)).fetchone())
 
     def version(self, stream: str) -> int:
@@ -253,7 +253,7 @@ class Store:
         return cast("int", self._connection.execute(query, (stream, OWN)).get or 0)
 
     def ids(self, after: int, upto: int) -> Iterator[bytes]:
-        query = f"SELECT seq, id FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608
+        query = f"SELECT seq, id FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
         while chunk := self._connection.execute(query, (after, upto)).fetchall():
             yield from (cast("bytes", row[1]) for row in chunk)
             after = cast("int", chunk[-1][0])
@@ -285,7 +285,7 @@ class Store:
 
     def rows_to_check(self, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
         """Return events with their origin as the ninth column, whatever the columns' types."""
-        query = f"SELECT {COLUMNS}, origin FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608
+        query = f"SELECT {COLUMNS}, origin FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
         while chunk := self._connection.execute(query, (after, upto)).fetchall():
             yield from chunk
             after = cast("int", chunk[-1][0])
@@ -306,7 +306,7 @@ class Store:
             ("key", "key, kind, origin"),
         ):
             query = (
-                f"SELECT group_concat(seq) FROM events NOT INDEXED WHERE {columns.split(',')[0]} IS NOT NULL"  # noqa: S608
+                f"SELECT group_concat(seq) FROM events NOT INDEXED WHERE {columns.split(',')[0]} IS NOT NULL"  # noqa: S608 - our own column names, no input
                 f" GROUP BY {columns} HAVING count(*) > 1"
             )
             for row in self._connection.execute(query):

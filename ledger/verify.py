@@ -156,7 +156,7 @@ class _Check:
         self._version(seq, row, envelope)
         self._references(seq, envelope, stored)
 
-    def _columns(self, seq: int, row: Any, envelope: Envelope) -> None:  # noqa: ANN401
+    def _columns(self, seq: int, row: Any, envelope: Envelope) -> None:  # noqa: ANN401 - a damaged row holds anything
         if (envelope.kind, envelope.stream, envelope.version, envelope.key) == row[3:7]:
             return
         for name, said, stored in (
@@ -173,7 +173,7 @@ class _Check:
                     f"the column {name} of event {seq} says {said!r}, but the event says {stored!r}",
                 )
 
-    def _version(self, seq: int, row: Any, envelope: Envelope) -> None:  # noqa: ANN401
+    def _version(self, seq: int, row: Any, envelope: Envelope) -> None:  # noqa: ANN401 - a damaged row holds anything
         stream = (row[8], envelope.stream)
         before = self.versions.get(stream)
         if before is None:

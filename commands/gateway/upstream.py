@@ -67,7 +67,7 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self) -> None:
         super().__init__(limit=0, keepalive_timeout=KEEP_ALIVE)
-        self._factory = functools.partial(_Line, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+        self._factory = functools.partial(_Line, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # narrower than declared, on purpose
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ANN401, ASYNC109 - theirs
         connection = await super().connect(req, traces, timeout)

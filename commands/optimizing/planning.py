@@ -112,7 +112,7 @@ def _gaps(configured: Providers, build: Build, request: Request) -> Iterator[str
     if request.incumbent not in request.candidates:
         yield f"the incumbent {request.incumbent} is no candidate: --candidate {request.incumbent}"
     for role, digest in (("embedder", build.completed.embedder), ("world_model", build.completed.model)):
-        alias = configured.roles.get(role)  # type: ignore[call-overload]
+        alias = configured.roles.get(role)  # type: ignore[call-overload]  # any text may be looked up
         if alias is not None and configured.endpoint(alias).digest != digest:
             yield f"{role.replace('_', ' ')} {alias} isn't the one of the build: exp build {build.project} TRACES"
 

@@ -369,7 +369,7 @@ def _ended(state: Serving, event: RequestEvent) -> None:
     if holder is None:
         return
     state.reserved -= holder.worst_case or 0
-    cost = None if isinstance(event, RequestLost) else event.cost  # type: ignore[attr-defined]
+    cost = None if isinstance(event, RequestLost) else event.cost  # type: ignore[attr-defined]  # every other ending has one
     tally = _tally(state, holder.alias)
     if cost is None:
         state.ambiguous += holder.worst_case or 0
