@@ -13,13 +13,21 @@ class Tool(Fact):
     parameters: str
 
 
-class Turn(Fact):
-    """One action and what came back. ``tool`` is empty for a plain message; ``arguments`` is JSON text as recorded."""
+class Turn(Fact, omit_defaults=True):
+    """One action and what came back. ``tool`` is empty for a plain message; ``arguments`` is JSON text as recorded.
+
+    ``said`` is what the assistant wrote beside the call, and ``call_id`` what its producer called it. ``paired`` is how
+    the observation was found: "parent" or "order" (of calls without an id, or of results without one), and empty for
+    the id. What is empty isn't in the bytes.
+    """
 
     tool: str
     arguments: str
     observation: str
     error: bool
+    call_id: str = ""
+    said: str = ""
+    paired: str = ""
 
 
 class Episode(Fact):

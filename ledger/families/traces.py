@@ -15,10 +15,42 @@ _SHORT = 32
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Trace(Fact):
+class Model(Fact, omit_defaults=True):
+    """A model that a trace used: by the name that was asked for, and by the one that answered."""
+
+    requested: str = ""
+    served: str = ""
+    provider: str = ""
+
+
+class Usage(Fact, omit_defaults=True):
+    """Tokens over all model calls of a trace. None where no call says."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Annotation(Fact, omit_defaults=True):
+    """What someone noted about a trace: a number as decimal text, or a label.
+
+    ``origin`` is human, model, code or unknown.
+    """
+
+    name: str
+    value: str = ""
+    label: str = ""
+    origin: str = "unknown"
+    comment: str = ""
+
+
+class Trace(Fact, omit_defaults=True):
     """One recorded episode in normal form. ``source`` digests the spans it was read from, whatever their order.
 
-    ``name`` is the id its producer gave it. ``attributes`` are the short texts its spans declare, by name.
+    ``name`` is the id its producer gave it. ``attributes`` are the short texts its spans declare, by name. Whatever
+    follows is empty or None when the spans don't say, and then isn't in the bytes: ``system`` is what the model was
+    instructed, ``cost`` is in nano-dollars, ``errors`` are of model calls, ``reward`` is decimal text.
     """
 
     name: str
@@ -27,6 +59,16 @@ class Trace(Fact):
     turns: tuple[Turn, ...]
     final: str | None
     attributes: tuple[tuple[str, str], ...]
+    task_id: str = ""
+    conversation_id: str = ""
+    system: str = ""
+    models: tuple[Model, ...] = ()
+    usage: Usage | None = None
+    cost: int | None = None
+    duration_us: int | None = None
+    errors: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    reward: str = ""
 
     @property
     def lineage(self) -> str:
@@ -111,12 +153,17 @@ class InputExcluded(Event):
 
 
 class Exclusion(Fact):
-    """A finding before it is recorded; ``detail`` is text from the export or about it, without credentials."""
+    """A finding before it is recorded; ``detail`` is text from the export or about it, without credentials.
+
+    ``units`` is how many units of the input (lines, rows, spans) are in no trace because of it: 0 for a finding about
+    something that is.
+    """
 
     place: str
     reason: str
     detail: str = ""
     count: int = 1
+    units: int = 0
 
 
 class Importing(Fact):

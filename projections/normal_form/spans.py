@@ -19,7 +19,10 @@ Attributes = Mapping[str, Any]
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A span, read. ``digest`` names its content; ``place`` says where in the export it is."""
+    """A span, read. ``digest`` names its content; ``place`` says where in the export it is.
+
+    ``merged`` are the places of further rows that went into it.
+    """
 
     trace: str
     span: str
@@ -32,11 +35,47 @@ class Span(msgspec.Struct, frozen=True):
     events: tuple[tuple[str, dict[str, Any]], ...]
     digest: str
     place: str
+    parent: str = ""
+    merged: tuple[str, ...] = ()
 
     @property
     def order(self) -> tuple[int, int, str, str]:
         """What spans of a trace are sorted by, wherever they stand in the export."""
         return self.start, self.end, self.span, self.digest
+
+
+def made(  # noqa: PLR0913 - a span has this many parts, and all but five have a usual value
+    *,
+    trace: str,
+    span: str,
+    name: str,
+    place: str,
+    raw: Any,  # noqa: ANN401 - any JSON value
+    parent: str = "",
+    start: int = 0,
+    end: int = 0,
+    error: bool = False,
+    attributes: dict[str, Any] | None = None,
+    resource: dict[str, Any] | None = None,
+    events: tuple[tuple[str, dict[str, Any]], ...] = (),
+    merged: tuple[str, ...] = (),
+) -> Span:
+    """Return a span read from the JSON value ``raw``, whose content its digest names; times are in nanoseconds."""
+    return Span(
+        trace=trace,
+        span=span,
+        name=name,
+        start=start,
+        end=end,
+        error=error,
+        attributes={} if attributes is None else attributes,
+        resource={} if resource is None else resource,
+        events=events,
+        digest=digests.content_digest(_encode(raw)),
+        place=place,
+        parent=parent,
+        merged=merged,
+    )
 
 
 def spans(value: Any, place: str) -> Iterator[Span | Exclusion]:  # noqa: ANN401 - any JSON value
@@ -75,9 +114,10 @@ def _span(span: Any, resource: dict[str, Any], place: str) -> Span | Exclusion: 
     status = span.get("status")
     own = attributes(span.get("attributes"))
     code = status.get("code") if isinstance(status, dict) else status
-    return Span(
+    return made(
         trace=trace,
         span=_identifier(_either(span, "spanId", "span_id")),
+        parent=_identifier(_either(span, "parentSpanId", "parent_span_id")),
         name=_text(span.get("name")),
         start=_nanoseconds(_either(span, "startTimeUnixNano", "start_time_unix_nano")),
         end=_nanoseconds(_either(span, "endTimeUnixNano", "end_time_unix_nano")),
@@ -89,7 +129,7 @@ def _span(span: Any, resource: dict[str, Any], place: str) -> Span | Exclusion: 
             for event in _list(span.get("events"))
             if isinstance(event, dict)
         ),
-        digest=digests.content_digest(_encode(span)),
+        raw=span,
         place=place,
     )
 
