@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from ledger import digests, refusals
 from ledger.event import Event, Family, Found, Step
 from ledger.newest import Newest
-from ledger.recorded import Author, Recorded, references, same_fact
-from ledger.store import DISK_ERRORS, BlobRow, pack
+from ledger.recorded import Author, Recorded, envelope, references, same_fact
+from ledger.store import DISK_ERRORS, OWN, BlobRow, pack
 
 Outcome = tuple[Recorded, ...] | BaseException
 Waiting = Future[tuple[Recorded, ...]] | asyncio.Future[tuple[Recorded, ...]]
 
 
+class Foreign(NamedTuple):
+    """Events of another origin, by its name, as they are stored.
+
+    ``announce`` returns the events that are to stand right after so many that weren't here before.
+    """
+
+    origin: str
+    events: Sequence[bytes]
+    announce: Callable[[int], tuple[Event, ...]]
+
+
 class Submission:
     """Steps that are recorded together or not at all, and whoever waits for them."""
 
-    __slots__ = ("cause", "contents", "future", "loop", "packed", "steps")
+    __slots__ = ("cause", "contents", "foreign", "future", "loop", "packed", "steps")
 
     def __init__(
         self,
@@ -34,6 +46,7 @@ class Submission:
         self.loop = loop
         self.future: Waiting = Future() if loop is None else loop.create_future()
         self.packed: dict[str, BlobRow] = {}
+        self.foreign: Foreign | None = None
 
     def row(self, digest: str) -> BlobRow:
         """Return the row of a content, packed once however often it is appended."""
@@ -55,6 +68,14 @@ class Batch:
         self.blobs: dict[str, BlobRow] = {}
         self.by_key: dict[tuple[str, str], Recorded] = {}
         self.outcomes: list[Outcome] = []
+        self.origins: dict[str, int] = {}
+
+    def number(self, origin: str) -> int:
+        """Return the number of an origin, a new one for one that wasn't here before."""
+        known = {name: number for number, name in self.newest.store.origins().items()} | self.origins
+        if origin not in known:
+            known[origin] = self.origins[origin] = max(known.values()) + 1
+        return known[origin]
 
     def add(self, submission: Submission) -> None:
         """Decide a submission and accept it, or leave everything as if it had never been there."""
@@ -87,12 +108,34 @@ class Draft:
 
     def decide(self) -> None:
         """Run each step on the newest state, which includes the steps before it."""
+        if self.submission.foreign is not None:
+            self._admit(self.submission.foreign)
         for step in self.submission.steps:
             family, command = step.family, step.command
             found = _finder({wanted: self._look_up(*wanted) for wanted in command.looks_up})
             self._fold_for(family)
             for event in family.decide(command, self.newest.state(family), found):
                 self._add(event)
+
+    def _admit(self, foreign: Foreign) -> None:
+        """Take events of another origin as they are, but for those that are here already."""
+        origin = self.batch.number(foreign.origin)
+        store, path = self.newest.store, self.newest.store.path
+        for stored in foreign.events:
+            event, ident = envelope(stored), digests.event_id(stored)
+            there = store.at_place(origin, event.stream, event.version)
+            if there == ident:
+                continue
+            if there is not None or (event.key is not None and store.with_key(origin, event.kind, event.key)):
+                raise refusals.OriginForked(path, foreign.origin, event.stream, event.version)
+            for digest in {found.decode() for found in references(stored)} & self.submission.contents.keys():
+                if not self.newest.holds(digest):
+                    self.blobs[digest] = self.submission.row(digest)
+            self.fresh.append(
+                Recorded((0, ident, b"", event.kind, event.stream, event.version, event.key, stored, origin))
+            )
+        for announcement in foreign.announce(len(self.fresh)):
+            self._add(announcement)
 
     def _look_up(self, kind: str, key: str) -> Recorded | None:
         """Return the event of this kind and key: from this draft, this batch, or the journal."""
@@ -113,7 +156,7 @@ class Draft:
         batch = self.batch
         stored = batch.author.stored(event, batch.clock(), self.submission.cause, stream, version)
         # seq and head are given when the draft is accepted
-        record = Recorded((0, digests.event_id(stored), b"", kind, stream, version, key, stored), event)
+        record = Recorded((0, digests.event_id(stored), b"", kind, stream, version, key, stored, OWN), event)
         self._carry(kind, stored)
         self.versions[stream] = version
         if key is not None:

@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 import apsw
 
 from ledger import digests, refusals, store
-from ledger.drafts import Submission
+from ledger.drafts import Foreign, Submission
 from ledger.event import Blobs, Event, Family, Step
 from ledger.locks import Held, Sidecar, hold, sweep
 from ledger.merkle import Checkpoint, Frontier
@@ -64,11 +64,13 @@ class Journal:
         process: str = "",
         origin: str | None = None,
         vfs: str | None = None,
+        reading: str | None = None,
     ) -> Journal:
         """Open the journal in the root and fold what the families read.
 
-        ``process`` names this process for others (a random word; the lock is held until ``close``); ``origin`` and
-        ``vfs`` are for tests: a fixed name for a new journal, and a file system that fails.
+        ``process`` names this process for others (a random word; the lock is held until ``close``); ``reading`` names
+        an origin whose imported events are read instead of the journal's own; ``origin`` and ``vfs`` are for tests: a
+        fixed name for a new journal, and a file system that fails.
         """
         path = root / NAME
         there = is_there(root, NAME)
@@ -78,6 +80,8 @@ class Journal:
         journal._vfs = vfs
         journal._store = Store(path, vfs=vfs)
         try:
+            if reading is not None:
+                journal._store.reading = journal._number(reading)
             journal._fold_all()
             if process:
                 journal.process = process
@@ -92,6 +96,14 @@ class Journal:
         return journal
 
     _store: Store
+
+    def _number(self, name: str) -> int:
+        """Return the number of an origin; OriginUnknown when nothing of it was imported."""
+        names = self._store.origins()
+        for number, known in names.items():
+            if known == name:
+                return number
+        raise refusals.OriginUnknown(name, tuple(names.values()))
 
     def _fold_all(self) -> None:
         reader = self._store
@@ -108,7 +120,7 @@ class Journal:
         rows = reader.rows(0, self._seq) if 2 * len(seqs) > self._seq else reader.rows_at(seqs)
         for row in rows:
             if row[3] in self._readers:
-                fold(self._readers, self._states, authentic(Recorded(row), self.path))
+                fold(self._readers, self._states, authentic(Recorded(row), self.path), reader.reading)
 
     # Adding.
 
@@ -133,7 +145,24 @@ class Journal:
             self._catch_up()
         return recorded
 
+    def admit(self, part: Foreign, blobs: Blobs) -> tuple[Recorded, ...]:
+        """Record events of another origin with their contents, all or nothing; return what announces them.
+
+        Events that are there already are left alone; OriginForked when others are in their places.
+        """
+        submission = Submission((), blobs.contents, None, None)
+        submission.foreign = part
+        self._put(submission)
+        return cast("Future[tuple[Recorded, ...]]", submission.future).result()
+
+    def origins(self) -> dict[int, str]:
+        """Return the names of all origins by their numbers; the first is where this journal was born."""
+        with self._lock, self._reading():
+            return self._store.origins()
+
     def _put(self, submission: Submission) -> None:
+        if self._store.reading != store.OWN:
+            raise refusals.OriginNotOurs(self.path)
         for step in submission.steps:
             if step.family.name not in self._states:
                 raise refusals.FamilyNotOpened(step.family.name)
@@ -169,14 +198,14 @@ class Journal:
                     self._fold_rows(records[0].seq - 1)
                 for record in records:
                     if record.seq > self._seq:
-                        fold(self._readers, self._states, record)
+                        fold(self._readers, self._states, record, self._store.reading)
                         self._seq, self._head = record.seq, record.head
 
     def _fold_rows(self, upto: int) -> None:
         for row in self._store.rows(self._seq, upto):
             record = Recorded(row)
             follows(self._seq, self._head, record, self.path)
-            fold(self._readers, self._states, record)
+            fold(self._readers, self._states, record, self._store.reading)
             self._seq, self._head = record.seq, record.head
 
     def state(self, family: Family) -> Any:  # noqa: ANN401 - each family knows its own

@@ -11,7 +11,7 @@ from typing import Any
 from ledger import digests, refusals
 from ledger.event import Family
 from ledger.recorded import ERASED_KIND, Recorded, authentic, fold, follows
-from ledger.store import Store
+from ledger.store import OWN, Store
 
 STREAMS_REMEMBERED = 50_000
 
@@ -36,7 +36,8 @@ class Newest:
         for record in tail:
             follows(self.seq, self.head, record, self.store.path)
             self.seq, self.head = record.seq, record.head
-            self._versions[record.stream] = record.version
+            if record.origin == OWN:
+                self._versions[record.stream] = record.version
             self.fold(record)
         if (self.seq, self.head) != (seq, head):
             raise refusals.JournalDamaged(self.store.path, seq, f"event {seq} isn't the end that was there before")

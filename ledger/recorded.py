@@ -36,15 +36,16 @@ class Envelope(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _envelopes = msgspec.json.Decoder(Envelope)
+envelope = _envelopes.decode
 
 
 class Recorded:
     """An event with its place. The typed event, and what else is in the bytes, are decoded when asked for."""
 
-    __slots__ = ("_envelope", "_event", "bytes", "head", "id", "key", "kind", "seq", "stream", "version")
+    __slots__ = ("_envelope", "_event", "bytes", "head", "id", "key", "kind", "origin", "seq", "stream", "version")
 
     def __init__(self, row: Row, event: Event | None = None) -> None:
-        self.seq, self.id, self.head, self.kind, self.stream, self.version, self.key, self.bytes = row
+        self.seq, self.id, self.head, self.kind, self.stream, self.version, self.key, self.bytes, self.origin = row
         self._event = event
         self._envelope: Envelope | None = None
 
@@ -52,7 +53,7 @@ class Recorded:
         return f"<event {self.seq}: {self.kind} in {self.stream}>"
 
     def row(self) -> Row:
-        return (self.seq, self.id, self.head, self.kind, self.stream, self.version, self.key, self.bytes)
+        return (self.seq, self.id, self.head, self.kind, self.stream, self.version, self.key, self.bytes, self.origin)
 
     @property
     def event(self) -> Event:
@@ -144,8 +145,10 @@ def readers_of(families: Sequence[Family]) -> dict[str, list[Family]]:
     return readers
 
 
-def fold(readers: Mapping[str, list[Family]], states: dict[str, Any], record: Recorded) -> None:
-    """Evolve those states that are there and read this kind."""
+def fold(readers: Mapping[str, list[Family]], states: dict[str, Any], record: Recorded, origin: int = 1) -> None:
+    """Evolve those states that are there and read this kind; what comes from another origin concerns none of them."""
+    if record.origin != origin:
+        return
     for family in readers.get(record.kind, ()):
         if family.name in states:
             states[family.name] = family.evolve(states[family.name], record.event)

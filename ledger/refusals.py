@@ -213,3 +213,36 @@ class RootUnusable(Refusal, name="root-unusable", exit_code=90):
             where=f"--root {str(root)[:SHOWN_OF_A_NAME]}" + ("..." if len(str(root)) > SHOWN_OF_A_NAME else ""),
             remedy="give --root a shorter name, of characters that this locale can encode",
         )
+
+
+class OriginUnknown(Refusal, name="origin-unknown", exit_code=112):
+    """Nothing of an origin was imported."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"the journal holds nothing of origin {name[:SHOWN_OF_A_NAME]}",
+            where=f"its origins: {', '.join(known)}",
+            remedy="name one of these, or import a bundle of that origin with `exp import`",
+        )
+
+
+class OriginNotOurs(Refusal, name="origin-not-ours", exit_code=113):
+    """Something is to be recorded in the name of another journal."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            "imported events are only read; nothing was recorded",
+            where=str(path),
+            remedy="run the command without naming an origin",
+        )
+
+
+class OriginForked(Refusal, name="origin-forked", exit_code=114):
+    """Two events claim the same place in the same origin: one of the two journals isn't what its origin recorded."""
+
+    def __init__(self, path: Path, origin: str, stream: str, version: int) -> None:
+        super().__init__(
+            f"another event is recorded as version {version} of {stream} of origin {origin}; nothing was imported",
+            where=str(path),
+            remedy="find out which of the two is the origin's own: compare both with a checkpoint kept elsewhere",
+        )

@@ -69,8 +69,8 @@ CREATE TRIGGER origins_are_never_deleted BEFORE DELETE ON origins
     BEGIN SELECT RAISE(ABORT, 'an origin is never deleted'); END;
 """
 
-COLUMNS = "seq, id, head, kind, stream, version, key, bytes"
-Row = tuple[int, bytes, bytes, str, str, int, str | None, bytes]
+COLUMNS = "seq, id, head, kind, stream, version, key, bytes, origin"
+Row = tuple[int, bytes, bytes, str, str, int, str | None, bytes, int]
 BlobRow = tuple[bytes, int, str, bytes]
 
 _EVENT_COLUMNS = 9
@@ -158,6 +158,7 @@ class Store:
         except (apsw.Error, OSError) as error:
             raise named(path, error) from error
         self.path = path
+        self.reading = OWN  # the origin whose events are found by kind, stream and key
         self._name = str(path)
         self._log = f"{path}-wal"
         try:
@@ -228,13 +229,13 @@ class Store:
         found: list[int] = []
         query = "SELECT seq FROM events WHERE kind = ? AND origin = ? AND seq > ? AND seq <= ?"
         for kind in kinds:
-            found += [cast("int", row[0]) for row in self._connection.execute(query, (kind, OWN, after, upto))]
+            found += [cast("int", row[0]) for row in self._connection.execute(query, (kind, self.reading, after, upto))]
         found.sort()
         return found
 
     def stream_seqs(self, stream: str, after: int, upto: int) -> list[int]:
         query = "SELECT seq FROM events WHERE stream = ? AND origin = ? AND seq > ? AND seq <= ? ORDER BY version"
-        return [cast("int", row[0]) for row in self._connection.execute(query, (stream, OWN, after, upto))]
+        return [cast("int", row[0]) for row in self._connection.execute(query, (stream, self.reading, after, upto))]
 
     def rows_at(self, seqs: Sequence[int]) -> Iterator[Row]:
         """Return the events at the positions, in the order given, a chunk a transaction."""
@@ -245,7 +246,7 @@ class Store:
 
     def by_key(self, kind: str, key: str) -> Row | None:
         query = f"SELECT {COLUMNS} FROM events WHERE key = ? AND kind = ? AND origin = ?"  # noqa: S608 - our own column names, no input
-        return cast("Row | None", self._connection.execute(query, (key, kind, OWN)).fetchone())
+        return cast("Row | None", self._connection.execute(query, (key, kind, self.reading)).fetchone())
 
     def version(self, stream: str) -> int:
         """Return the version of the stream's newest event, 0 for none."""
@@ -285,13 +286,16 @@ class Store:
 
     def rows_to_check(self, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
         """Return events with their origin as the ninth column, whatever the columns' types."""
-        query = f"SELECT {COLUMNS}, origin FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
+        query = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
         while chunk := self._connection.execute(query, (after, upto)).fetchall():
             yield from chunk
             after = cast("int", chunk[-1][0])
 
-    def origins(self) -> set[int]:
-        return {cast("int", row[0]) for row in self._connection.execute("SELECT origin FROM origins")}
+    def origins(self) -> dict[int, str]:
+        """Return the names of all origins by their numbers; the first is where this journal was born."""
+        return dict(
+            cast("list[tuple[int, str]]", self._connection.execute("SELECT origin, name FROM origins").fetchall())
+        )
 
     def version_before(self, origin: int, stream: str, upto: int) -> int:
         """Return the version that a stream had reached at a position."""
@@ -337,8 +341,21 @@ class Store:
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Insert events with as few statements as possible: each one costs a hand-over between threads."""
-        flat = [(seq, ident, head, OWN, *rest) for seq, ident, head, *rest in rows]
+        flat = [(seq, ident, head, origin, *rest) for seq, ident, head, *rest, origin in rows]
         self._insert("INSERT INTO events VALUES ", "", flat, _EVENT_COLUMNS)
+
+    def insert_origin(self, origin: int, name: str) -> None:
+        self._connection.execute("INSERT INTO origins VALUES (?, ?)", (origin, name))
+
+    def at_place(self, origin: int, stream: str, version: int) -> bytes | None:
+        """Return the id of the event at a place of an origin's stream."""
+        query = "SELECT id FROM events WHERE stream = ? AND version = ? AND origin = ?"
+        return cast("bytes | None", self._connection.execute(query, (stream, version, origin)).get)
+
+    def with_key(self, origin: int, kind: str, key: str) -> bytes | None:
+        """Return the id of the event of an origin that has a kind and key."""
+        query = "SELECT id FROM events WHERE key = ? AND kind = ? AND origin = ?"
+        return cast("bytes | None", self._connection.execute(query, (key, kind, origin)).get)
 
     def insert_blobs(self, rows: Iterable[BlobRow]) -> None:
         """Insert blobs that aren't there yet."""

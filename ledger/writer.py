@@ -22,7 +22,7 @@ from ledger.event import Family
 from ledger.locks import Sidecar
 from ledger.newest import Newest
 from ledger.recorded import ERASED_KIND, Author, Recorded, readers_of
-from ledger.store import DISK_ERRORS, LOCK_NAME, Store, named
+from ledger.store import DISK_ERRORS, LOCK_NAME, OWN, Store, named
 
 WAITS = (0, 0.05, 0.25)  # seconds before a batch is appended again after a failure, each time on a new connection
 MOST_TOGETHER = 512
@@ -146,9 +146,15 @@ class Writer:
             for submission in waiting:
                 batch.add(submission)
         if newest.ahead:
+            for name, number in batch.origins.items():
+                newest.store.insert_origin(number, name)
             newest.store.insert_blobs(batch.blobs.values())
             newest.store.insert([record.row() for record in newest.ahead])
-            newest.store.erase(digests.raw(record.key or "") for record in newest.ahead if record.kind == ERASED_KIND)
+            newest.store.erase(
+                digests.raw(record.key or "")
+                for record in newest.ahead
+                if record.kind == ERASED_KIND and record.origin == OWN
+            )
             newest.store.commit()
         else:
             newest.store.rollback()
