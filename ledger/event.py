@@ -88,13 +88,18 @@ class Command(Fact):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """One subject. ``decide(command, state, found)`` may raise a Refusal; ``evolve(state, event)`` never refuses."""
+    """One subject. ``decide(command, state, found)`` may raise a Refusal; ``evolve(state, event)`` never refuses.
+
+    ``version`` is that of the fold: it goes up whenever the same events fold to another state, so that no snapshot of
+    the earlier fold is used.
+    """
 
     name: str
     kinds: tuple[type[Event], ...]
     initial: Callable[[], Any]
     decide: Callable[[Any, Any, Found], tuple[Event, ...]]
     evolve: Callable[[Any, Any], Any]
+    version: int = 1
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -22,10 +22,13 @@ import apsw
 from ledger import digests, refusals, store
 from ledger.drafts import Foreign, Submission
 from ledger.event import Blobs, Event, Family, Step
+from ledger.folding import fold_up_to
 from ledger.locks import Held, Sidecar, hold, sweep
 from ledger.merkle import Checkpoint, Frontier
+from ledger.newest import Newest
 from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of
 from ledger.root_name import is_there
+from ledger.snapshots import WORTH, Snapshots
 from ledger.store import LOCK_NAME, NAME, ROWS_AT_ONCE, Row, Store
 from ledger.writer import Writer
 
@@ -51,6 +54,8 @@ class Journal:
         self._frontier = Frontier()
         self._readers = readers_of(families)
         self._states: dict[str, Any] = {}
+        self._snapshots = Snapshots(path.parent, "")
+        self._kept = 0  # the position of the newest snapshots, or from which on none was worth it
 
     @classmethod
     def open(  # noqa: PLR0913 - everything that a journal gets from outside, in one place
@@ -82,11 +87,15 @@ class Journal:
         try:
             if reading is not None:
                 journal._store.reading = journal._number(reading)
-            journal._fold_all()
+            read = journal._fold_all()
             if process:
                 journal.process = process
                 sweep(root)
                 journal._held = hold(root, process)
+                journal._snapshots = Snapshots(root, process)
+                journal._snapshots.sweep()
+            if read >= WORTH:
+                journal._keep()
         except (apsw.Error, OSError) as error:
             journal._store.close()
             raise store.named(path, error) from error
@@ -105,22 +114,31 @@ class Journal:
                 return number
         raise refusals.OriginUnknown(name, tuple(names.values()))
 
-    def _fold_all(self) -> None:
+    def _fold_all(self) -> int:
+        """Bring the view to the journal's end; return how many events had to be read for it."""
         reader = self._store
         self.origin = reader.origin()
         with reader.snapshot():
             self._seq, self._head = reader.last()
-            count = reader.count()
+            positions = {family.name: self._unfolded(family) for family in self._families}
+            whole = max(positions.values(), default=0)  # up to there nothing was missing when a snapshot was made
+            count = whole + reader.count_after(whole) if whole else reader.count()
         if count != self._seq:
             missing = _first_gap(reader, self._seq)
             raise refusals.JournalDamaged(self.path, missing, f"event {missing} is missing")
-        for family in self._families:
-            self._states[family.name] = family.initial()
-        seqs = reader.seqs(list(self._readers), 0, self._seq)
-        rows = reader.rows(0, self._seq) if 2 * len(seqs) > self._seq else reader.rows_at(seqs)
-        for row in rows:
-            if row[3] in self._readers:
-                fold(self._readers, self._states, authentic(Recorded(row), self.path), reader.reading)
+        self._kept = self._seq
+        return fold_up_to(reader, self._families, self._states, positions, self._seq)
+
+    def _unfolded(self, family: Family) -> int:
+        """Take the family's state from its snapshot; return the position after which there is more to fold."""
+        position, self._states[family.name] = self._snapshots.load(self._store, family, self._seq)
+        return position
+
+    def _keep(self) -> None:
+        """Write snapshots of the view. The caller holds the lock, or is alone."""
+        if self._store.reading == store.OWN:
+            self._snapshots.save(self._families, self._states, self._seq, self._head)
+        self._kept = self._seq
 
     # Adding.
 
@@ -176,8 +194,7 @@ class Journal:
     def _started(self) -> Writer:
         writer = Writer(
             self.path,
-            lambda: Store(self.path, vfs=self._vfs),
-            self._families,
+            lambda: Newest(Store(self.path, vfs=self._vfs), self._readers, self._snapshots),
             self._author,
             self._clock,
             self._committed.append,
@@ -200,6 +217,8 @@ class Journal:
                     if record.seq > self._seq:
                         fold(self._readers, self._states, record, self._store.reading)
                         self._seq, self._head = record.seq, record.head
+            if self._seq - self._kept >= self._snapshots.due():
+                self._keep()
 
     def _fold_rows(self, upto: int) -> None:
         for row in self._store.rows(self._seq, upto):
@@ -303,6 +322,8 @@ class Journal:
         if self._writer is not None:
             self._writer.stop()
         with self._lock:
+            if self._seq - self._kept >= WORTH:
+                self._keep()
             self._leave()
         if self._held is not None:
             self._held.release()

@@ -10,7 +10,9 @@ from typing import Any
 
 from ledger import digests, refusals
 from ledger.event import Family
-from ledger.recorded import ERASED_KIND, Recorded, authentic, fold, follows
+from ledger.folding import fold_up_to
+from ledger.recorded import ERASED_KIND, Recorded, fold, follows, readers_of
+from ledger.snapshots import Snapshots
 from ledger.store import OWN, Store
 
 STREAMS_REMEMBERED = 50_000
@@ -19,9 +21,10 @@ STREAMS_REMEMBERED = 50_000
 class Newest:
     """The journal's end, the states of the families that write, and versions of streams, through one connection."""
 
-    def __init__(self, store: Store, readers: Mapping[str, list[Family]]) -> None:
+    def __init__(self, store: Store, readers: Mapping[str, list[Family]], snapshots: Snapshots) -> None:
         self.store = store
         self.readers = readers
+        self._snapshots = snapshots
         self.seq, self.head = store.last()
         self.ahead: list[Recorded] = []  # accepted, not committed yet
         self._states: dict[str, Any] = {}
@@ -47,14 +50,13 @@ class Newest:
         """Return the family's newest state, what is accepted and not committed yet included."""
         name = family.name
         if name not in self._states:
-            kinds = [kind.kind for kind in family.kinds]
-            state = family.initial()
-            for row in self.store.rows_at(self.store.seqs(kinds, 0, self.seq)):
-                state = family.evolve(state, authentic(Recorded(row), self.store.path).event)
+            position, state = self._snapshots.load(self.store, family, self.seq)
+            states = {name: state}
+            fold_up_to(self.store, [family], states, {name: position}, self.seq)
+            readers = readers_of([family])
             for record in self.ahead:
-                if record.kind in kinds:
-                    state = family.evolve(state, record.event)
-            self._states[name] = state
+                fold(readers, states, record)
+            self._states[name] = states[name]
         return self._states[name]
 
     def fold(self, record: Recorded) -> None:

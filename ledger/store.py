@@ -199,12 +199,20 @@ class Store:
         row = self._connection.execute("SELECT seq, head FROM events ORDER BY seq DESC LIMIT 1").fetchone()
         return cast("tuple[int, bytes]", row) if row else (0, bytes(32))
 
+    def head(self, seq: int) -> bytes | None:
+        """Return the head after an event."""
+        return cast("bytes | None", self._connection.execute("SELECT head FROM events WHERE seq = ?", (seq,)).get)
+
     def count(self, upto: int | None = None) -> int:
         """Return how many events there are; counting all of them reads an index only."""
         query = "SELECT count(*) FROM events"
         if upto is None:
             return cast("int", self._connection.execute(query).get)
         return cast("int", self._connection.execute(f"{query} WHERE seq <= ?", (upto,)).get)
+
+    def count_after(self, seq: int) -> int:
+        """Return how many events there are after a position, reading only those."""
+        return cast("int", self._connection.execute("SELECT count(*) FROM events WHERE seq > ?", (seq,)).get)
 
     def snapshot(self) -> contextlib.AbstractContextManager[object]:
         """Return a context in which all that is read is of one moment."""

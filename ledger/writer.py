@@ -18,11 +18,10 @@ from pathlib import Path
 
 from ledger import digests, refusals
 from ledger.drafts import Batch, Outcome, Submission, Waiting
-from ledger.event import Family
 from ledger.locks import Sidecar
 from ledger.newest import Newest
-from ledger.recorded import ERASED_KIND, Author, Recorded, readers_of
-from ledger.store import DISK_ERRORS, LOCK_NAME, OWN, Store, named
+from ledger.recorded import ERASED_KIND, Author, Recorded
+from ledger.store import DISK_ERRORS, LOCK_NAME, OWN, named
 
 WAITS = (0, 0.05, 0.25)  # seconds before a batch is appended again after a failure, each time on a new connection
 MOST_TOGETHER = 512
@@ -52,15 +51,13 @@ class Writer:
     def __init__(
         self,
         path: Path,
-        opener: Callable[[], Store],
-        families: Sequence[Family],
+        opener: Callable[[], Newest],
         author: Author,
         clock: Callable[[], int],
         publish: Callable[[list[Recorded]], None],
     ) -> None:
         self.path = path
         self._opener = opener
-        self.readers = readers_of(families)
         self._author = author
         self._clock = clock
         self._publish = publish
@@ -176,7 +173,7 @@ class Writer:
     def _open(self) -> Newest:
         """Return the newest state: on a new connection from the last published event on, so that none is skipped."""
         if self._newest is None:
-            self._newest = Newest(self._opener(), self.readers)
+            self._newest = self._opener()
             self._newest.seq, self._newest.head = self._reached
         return self._newest
 
