@@ -37,6 +37,27 @@ class Request(NamedTuple):
     model_calls: int
 
 
+def request_of(inputs: Inputs) -> Request:
+    """Return the request that a recorded optimization answered."""
+    return Request(
+        project=inputs.project,
+        candidates=tuple(rival.alias for rival in inputs.rivals),
+        incumbent=inputs.incumbent,
+        cost=None,
+        judgments=None,
+        model_calls=inputs.maximum_model_calls,
+    )
+
+
+class Cast(NamedTuple):
+    """Who and what takes part in an optimization."""
+
+    build: Build
+    scene: Scene
+    embedder: Endpoint
+    endpoints: tuple[Endpoint, ...]
+
+
 class Plan(NamedTuple):
     """An optimization that could start: everything that its result depends on."""
 
@@ -82,7 +103,13 @@ def plan(journal: Journal, request: Request) -> Plan:
         judge=judge,
         maximum_model_calls=request.model_calls,
     )
-    embedder = configured.endpoint(configured.embedder)
+    cast = Cast(build, scene, configured.endpoint(configured.embedder), endpoints)
+    return assembled(request, cast, ceiling, ceilings.ceiling)
+
+
+def assembled(request: Request, cast: Cast, ceiling: NanoUSD, budgeted: NanoUSD) -> Plan:
+    """Return the plan that a request and its cast make; nothing else decides its inputs and cells."""
+    build, scene, embedder, endpoints = cast
     parts = tuple(
         Part(_cell(build, scene, embedder, task, endpoint), endpoint.alias, endpoint, task.text)
         for task in build.tasks
@@ -93,7 +120,7 @@ def plan(journal: Journal, request: Request) -> Plan:
     started = OptimizationStarted(
         run=f"optimize-{named[3:35]}", inputs=inputs, cells=tuple(part.cell.id for part in parts)
     )
-    return Plan(request, started, build, scene, embedder, endpoints, parts, ceiling, ceilings.ceiling)
+    return Plan(request, started, build, scene, embedder, endpoints, parts, ceiling, budgeted)
 
 
 def _gaps(configured: Providers, build: Build, request: Request) -> Iterator[str]:

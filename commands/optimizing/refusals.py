@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ledger.differences import Difference
 from ledger.errors import Refusal
 from ledger.money import NanoUSD, usd
 
@@ -50,13 +51,15 @@ class JudgmentsAboveLimit(Refusal, name="judgments-above-limit", exit_code=67):
 class ReplayDiffers(Refusal, name="replay-differs", exit_code=69):
     """What the recorded answers lead to isn't what is recorded."""
 
-    def __init__(self, seq: int, kind: str, how: str) -> None:
+    def __init__(self, seq: int, kind: str, how: str, difference: Difference | None = None) -> None:
+        at = f", first at {difference.pointer}" if difference else ""
         super().__init__(
-            f"event {seq} doesn't fit: {how}",
+            f"event {seq} doesn't fit: {how}{at}",
             where=f"ledger.db, event {seq} ({kind})",
             remedy="run `exp check --full` and restore the root from a copy; nothing was called",
         )
         self.seq = seq
+        self.difference = difference
 
 
 class JournalUnsound(Refusal, name="journal-unsound", exit_code=80):

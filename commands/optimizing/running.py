@@ -69,7 +69,7 @@ async def _derived(journal: Journal, plan: Plan, live: Asked, run: Run, done: Ca
         return {}
     replaying = Asking(journal, Replaying(journal, live.asking.perform.redactor), run)
     source = Replayed(journal, replaying, plan.embedder, plan.build.fit_index)
-    source.expect(closed)
+    source.following.expect(closed)
     outcomes = {}
     for part in closed:
         outcomes[part.cell.id] = await roll_out(plan.scene, part, source)
@@ -124,22 +124,32 @@ class _Crew:
 
 async def replay(journal: Journal, plan: Plan, perform: Replaying) -> Finished:
     """Derive a completed optimization again from the journal alone; a Refusal names the event that doesn't fit."""
-    findings = verify(journal.path, full=True)
-    if findings:
-        ordered = sorted(findings, key=lambda finding: (finding.seq == 0, finding.seq))
-        raise refusals.JournalUnsound([(finding.seq, finding.meaning) for finding in ordered])
+    refuse_unsound(journal)
     verify_build(journal, plan.request.project)
-    run = Run(id=plan.run, ceiling=plan.ceiling, purpose="optimize router")
-    asking = Asking(journal, perform, run)
-    source = Replayed(journal, asking, plan.embedder, plan.build.fit_index)
-    source.expect(plan.parts)
-    outcomes = tuple([await roll_out(plan.scene, part, source) for part in plan.parts])
-    source.finish()
-    frozen = freeze(plan, outcomes, source.stand_ins)
-    command = freezing(plan, frozen, Blobs())
+    finished = await rederived(journal, plan, perform)
+    command = freezing(plan, finished.frozen, Blobs())
     for derived in (command.policy, command.report):
         record = journal.find(type(derived), plan.run)
         if record is None or record.event != derived:
             seq = record.seq if record else journal.position()[0]
             raise refusals.ReplayDiffers(seq, derived.kind, "the recorded answers lead to another result")
-    return Finished(frozen, outcomes, asking.spend())
+    return finished
+
+
+def refuse_unsound(journal: Journal) -> None:
+    """Refuse a journal that doesn't verify."""
+    findings = verify(journal.path, full=True)
+    if findings:
+        ordered = sorted(findings, key=lambda finding: (finding.seq == 0, finding.seq))
+        raise refusals.JournalUnsound([(finding.seq, finding.meaning) for finding in ordered])
+
+
+async def rederived(journal: Journal, plan: Plan, perform: Replaying) -> Finished:
+    """Return what the recorded answers lead to; each recorded step must be the one that follows."""
+    run = Run(id=plan.run, ceiling=plan.ceiling, purpose="optimize router")
+    asking = Asking(journal, perform, run)
+    source = Replayed(journal, asking, plan.embedder, plan.build.fit_index)
+    source.following.expect(plan.parts)
+    outcomes = tuple([await roll_out(plan.scene, part, source) for part in plan.parts])
+    source.following.finish()
+    return Finished(freeze(plan, outcomes, source.stand_ins), outcomes, asking.spend())

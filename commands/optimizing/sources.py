@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from commands.optimizing import asked
 from commands.optimizing.refusals import ReplayDiffers
 from ledger import canonical
+from ledger.differences import first_difference
 from ledger.event import Blobs, Event, Step
 from ledger.families import cells, judging
 from ledger.families.cells import CellOpened
@@ -60,15 +63,15 @@ class Asked(Retrieving):
         return self.note(await self.asking.ask(endpoint, question, attempt=attempt, accept=accept))
 
 
-class Replayed(Retrieving):
+class Following:
     """Reads answers back, and holds what follows from each against what was recorded with it.
 
     Steps are decided anew on states that begin empty; nothing is written.
     """
 
-    def __init__(self, journal: Journal, asking: Asking, embedder: Endpoint, index: Index) -> None:
-        super().__init__(asking, embedder, index)
+    def __init__(self, journal: Journal, asking: Asking) -> None:
         self._journal = journal
+        self._asking = asking
         self._recorded: dict[tuple[str, str | None], Recorded] = {}
         self._derived: dict[tuple[str, str], Event] = {}
         self._states: dict[str, Any] = {family.name: family.initial() for family in (cells.FAMILY, judging.FAMILY)}
@@ -83,14 +86,20 @@ class Replayed(Retrieving):
         for part in parts:
             self._fits(CellOpened(cell=part.cell.id, facts=part.cell), cells.FAMILY.name, 0)
 
+    def expect_judgments(self, subjects: Collection[str]) -> None:
+        """Read what is recorded of judgments about these subjects."""
+        for subject in subjects:
+            for record in self._journal.events(JudgmentRecorded, stream=f"judgment:{subject}"):
+                self._recorded[record.kind, record.key] = record
+
     async def ask(
         self, endpoint: Endpoint, question: Question, *, attempt: int, accept: Accept | None = None
     ) -> Answer:
         """Return the recorded answer once its steps were compared; a Refusal names what doesn't fit."""
-        answer = await self.asking.ask(endpoint, question, attempt=attempt)
+        answer = await self._asking.ask(endpoint, question, attempt=attempt)
         for step in accept(answer, Blobs()) if accept else ():
             self._follows(step, answer.seq)
-        return self.note(answer)
+        return answer
 
     def finish(self) -> None:
         """Refuse recorded steps that nothing leads to."""
@@ -107,9 +116,25 @@ class Replayed(Retrieving):
         record = self._recorded.pop((event.kind, event.key), None)
         if record is None:
             raise ReplayDiffers(cause, "call-answered@1", f"the {event.kind} that follows from it isn't recorded")
-        if bytes(record.envelope.body) != canonical.encode(event):
-            raise ReplayDiffers(record.seq, record.kind, "the recorded answer leads to other facts")
+        body, derived = bytes(record.envelope.body), canonical.encode(event)
+        if body != derived:
+            difference = first_difference(msgspec.json.decode(body), msgspec.json.decode(derived))
+            raise ReplayDiffers(record.seq, record.kind, "the recorded answer leads to other facts", difference)
         if event.key is not None:
             self._derived[event.kind, event.key] = event
         evolve = cells.FAMILY.evolve if family == cells.FAMILY.name else judging.FAMILY.evolve
         self._states[family] = evolve(self._states[family], event)
+
+
+class Replayed(Retrieving):
+    """Reads answers back as a rollout needs them."""
+
+    def __init__(self, journal: Journal, asking: Asking, embedder: Endpoint, index: Index) -> None:
+        super().__init__(asking, embedder, index)
+        self.following = Following(journal, asking)
+
+    async def ask(
+        self, endpoint: Endpoint, question: Question, *, attempt: int, accept: Accept | None = None
+    ) -> Answer:
+        """Return the recorded answer once its steps were compared; a Refusal names what doesn't fit."""
+        return self.note(await self.following.ask(endpoint, question, attempt=attempt, accept=accept))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Never
 
 import msgspec
 
+from ledger.differences import first_difference
 from ledger.errors import Refusal
 from ledger.families.calls import CallReserved
 from ledger.prompt import Question
@@ -58,27 +58,12 @@ class Replaying:
                 continue
             common = _common(recorded, question.body)
             if best is None or common > best[0]:
-                pointer = first_difference(msgspec.json.decode(recorded), asked) or "/"
+                difference = first_difference(msgspec.json.decode(recorded), asked)
+                pointer = difference.pointer if difference else "/"
                 best = (common, event.question, pointer, record.seq)
         if best is None:
             raise QuestionNotInJournal(question.digest, None, None, None)
         raise QuestionNotInJournal(question.digest, best[1], best[2], best[3])
-
-
-def first_difference(one: object, other: object, pointer: str = "") -> str | None:
-    """Return the JSON pointer of the first difference, members in sorted order; None when there is none."""
-    pairs: list[tuple[str, object, object]]
-    if isinstance(one, dict) and isinstance(other, dict):
-        pairs = [(str(name), one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys())]
-    elif isinstance(one, list) and isinstance(other, list):
-        pairs = [(str(place), left, right) for place, (left, right) in enumerate(zip_longest(one, other))]
-    else:
-        return None if one == other and type(one) is type(other) else pointer
-    for name, left, right in pairs:
-        if left != right:
-            escaped = name.replace("~", "~0").replace("/", "~1")
-            return first_difference(left, right, f"{pointer}/{escaped}") or f"{pointer}/{escaped}"
-    return None
 
 
 def _alias(event: object) -> str | None:
