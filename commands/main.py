@@ -78,6 +78,7 @@ TREE = Branch(
     "Build, judge and route from agent traces, on an immutable ledger.",
     {
         "build": Leaf("build", "Import traces and build a grounded world model."),
+        "cat": Leaf("cat", "Print the exact bytes of an event or a content."),
         "check": Leaf("check", "Verify the journal; silent when all is well."),
         "config": Branch(
             "Configure providers, budget and judge.",
@@ -93,6 +94,7 @@ TREE = Branch(
                 "providers": Leaf("config_providers", "Record connections, models and their roles."),
             },
         ),
+        "log": Leaf("log", "List events, one a line."),
         "optimize": Branch(
             "Learn from simulated rollouts.",
             {"router": Leaf("optimize", "Learn which model to ask for which task.")},
@@ -103,6 +105,8 @@ TREE = Branch(
         ),
         "quickstart": Leaf("quickstart", "Take the whole path on a shipped corpus, offline."),
         "run": Leaf("run", "Serve the routed models on loopback."),
+        "show": Leaf("show", "Show an event with its causes and effects."),
+        "why": Leaf("why", "Show what a value comes from."),
     },
 )
 
@@ -172,11 +176,12 @@ def _first_refusal(error: BaseException) -> Refusal | None:
 
 def print_refusal(refusal: Refusal, *, as_json: bool) -> None:
     """Print what happened, where, and what to do: three lines, or one JSON object, on stderr."""
-    from commands.render.plain import one_line, printable  # noqa: PLC0415 - only on the way out with an error
+    from commands.render.json_text import json_text  # noqa: PLC0415 - only on the way out with an error
+    from commands.render.plain import one_line, printable  # noqa: PLC0415 - as above
 
     if as_json:
         facts = {"name": refusal.name, "what": refusal.what, "where": refusal.where, "remedy": refusal.remedy}
-        click.echo(json.dumps({"error": facts}, ensure_ascii=False), err=True)
+        click.echo(json_text({"error": facts}), err=True)
         return
     click.echo(f"exp: {one_line(refusal.what)}", err=True)
     if refusal.where:
@@ -187,15 +192,18 @@ def print_refusal(refusal: Refusal, *, as_json: bool) -> None:
 
 def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     """Print a wrong command line in the form of every other error."""
+    from commands.render.json_text import json_text  # noqa: PLC0415 - only on the way out with an error
+    from commands.render.plain import printable  # noqa: PLC0415 - as above
+
     ctx = getattr(error, "ctx", None)
     path = ctx.command_path if ctx is not None else "exp"
     what = error.format_message()
     remedy = f"see `{path} --help`"
     if as_json:
         facts = {"name": "usage", "what": what, "where": path, "remedy": remedy}
-        click.echo(json.dumps({"error": facts}, ensure_ascii=False), err=True)
+        click.echo(json_text({"error": facts}), err=True)
     else:
-        click.echo(f"exp: {what}\n  in {path}\n  {remedy}", err=True)
+        click.echo(printable(f"exp: {what}\n  in {path}\n  {remedy}"), err=True)
     return USAGE
 
 

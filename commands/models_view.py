@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from commands.render.json_text import json_text
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.families import providers
@@ -138,4 +139,4 @@ def dollars(nano: int) -> str:
 
 
 def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return json_text(text)

@@ -34,3 +34,10 @@ def open_journal(root: Path, command: str, *families: Family, create: bool = Fal
         create=create,
         process=secrets.token_hex(8),
     )
+
+
+def read_journal(root: Path) -> Journal:
+    """Open the root's journal to look at what is recorded: no state is folded and nothing can be added."""
+    from ledger.journal import Journal  # noqa: PLC0415 - as above
+
+    return Journal.open(root, (), actor=f"exp {__version__}", clock=now_us)

@@ -311,6 +311,46 @@ class Journal:
     def blobs(self, digests_: Sequence[str]) -> dict[str, bytes]:
         return {digest: self.blob(digest) for digest in digests_}
 
+    # Looking things up for a person.
+
+    def at(self, seq: int) -> Recorded | None:
+        """Return the event at a position."""
+        with self._lock, self._reading():
+            row = self._store.row(seq)
+        return authentic(Recorded(row), self.path) if row else None
+
+    def starting_with(self, digits: str, most: int) -> tuple[list[int], list[str]]:
+        """Return the first positions of events, and the first contents, whose digest begins with hexadecimal digits."""
+        low, high = bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
+        with self._lock, self._reading():
+            seqs = self._store.seqs_between(low, high, most)
+            return seqs, [digests.named(one) for one in self._store.digests_between(low, high, most)]
+
+    def streams(self, beginning: str, most: int) -> list[str]:
+        """Return the first streams whose names begin with a text."""
+        with self._lock, self._reading():
+            return self._store.streams_between(beginning, beginning + chr(0x10FFFF), most)
+
+    def mentioning(self, text: str, most: int, *, after: int = 0) -> list[int]:
+        """Return the first positions of events that hold a text anywhere in their bytes; it reads every event."""
+        with self._lock, self._reading():
+            return self._store.mentioning(text, after, most)
+
+    def referring(self, digest: str) -> list[int]:
+        """Return the positions of all events that name a content."""
+        with self._lock, self._reading():
+            return self._store.referring(digest)
+
+    def holds(self, digest: str) -> bool:
+        """Tell whether a content is there."""
+        with self._lock, self._reading():
+            return self._store.holds(digests.raw(digest))
+
+    def change(self) -> int:
+        """Return a number that differs once another process has committed."""
+        with self._lock, self._reading():
+            return self._store.data_version()
+
     # The end.
 
     def close(self) -> None:

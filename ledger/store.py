@@ -290,6 +290,32 @@ class Store:
         query = "SELECT seq FROM events WHERE instr(bytes, CAST(? AS BLOB)) > 0 ORDER BY seq"
         return [cast("int", row[0]) for row in self._connection.execute(query, (f'"blob":"{digest}"',))]
 
+    # What readers ask.
+
+    def seqs_between(self, low: bytes, high: bytes, most: int) -> list[int]:
+        """Return the first positions of events whose ids are within bounds; reads every event, as ids have no index."""
+        query = "SELECT seq FROM events WHERE id >= ? AND id <= ? ORDER BY seq LIMIT ?"
+        return [cast("int", row[0]) for row in self._connection.execute(query, (low, high, most))]
+
+    def digests_between(self, low: bytes, high: bytes, most: int) -> list[bytes]:
+        """Return the first digests of contents within bounds."""
+        query = "SELECT digest FROM blobs WHERE digest >= ? AND digest <= ? ORDER BY digest LIMIT ?"
+        return [cast("bytes", row[0]) for row in self._connection.execute(query, (low, high, most))]
+
+    def streams_between(self, low: str, high: str, most: int) -> list[str]:
+        """Return the first streams whose names are within bounds, from the index."""
+        query = "SELECT DISTINCT stream FROM events WHERE stream >= ? AND stream <= ? ORDER BY stream LIMIT ?"
+        return [cast("str", row[0]) for row in self._connection.execute(query, (low, high, most))]
+
+    def mentioning(self, text: str, after: int, most: int) -> list[int]:
+        """Return the first positions after one of events that hold a text anywhere; reads every event."""
+        query = "SELECT seq FROM events WHERE seq > ? AND instr(bytes, CAST(? AS BLOB)) > 0 ORDER BY seq LIMIT ?"
+        return [cast("int", row[0]) for row in self._connection.execute(query, (after, text, most))]
+
+    def data_version(self) -> int:
+        """Return a number that changes once another connection has committed."""
+        return cast("int", self._connection.execute("PRAGMA data_version").get)
+
     # What the verifier asks.
 
     def rows_to_check(self, after: int, upto: int) -> Iterator[tuple[Any, ...]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from commands.cli.options import Count, json_option, root_option
+from commands.render.json_text import json_text
 from commands.render.plain import one_line
 
 
@@ -28,7 +28,7 @@ def command(root: Path, after: int, *, full: bool, as_json: bool) -> int:
     findings = verify(root / NAME, full=full, after=after)
     if as_json:
         rows = [finding._asdict() for finding in findings]
-        click.echo(json.dumps({"well": not findings, "findings": rows}, ensure_ascii=False, indent=2))
+        click.echo(json_text({"well": not findings, "findings": rows}, indent=2))
     else:
         for finding in findings:
             click.echo(f"{one_line(finding.meaning)}\n  in {one_line(finding.place)}\n  {one_line(finding.remedy)}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from commands.render.json_text import json_text
 from commands.render.plain import one_line, printable
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Result:
     def finish(self) -> None:
         """Print the JSON object; nothing in text, where all has been said."""
         if self.as_json:
-            click.echo(json.dumps(self._values, ensure_ascii=False, indent=2))
+            click.echo(json_text(self._values, indent=2))
 
     def _list(self, key: str) -> list[object]:
         rows = self._values.setdefault(key, [])

@@ -108,12 +108,16 @@ Options:
 
 Commands:
   build       Import traces and build a grounded world model.
+  cat         Print the exact bytes of an event or a content.
   check       Verify the journal; silent when all is well.
   config      Configure providers, budget and judge.
+  log         List events, one a line.
   optimize    Learn from simulated rollouts.
   provider    The embedded provider.
   quickstart  Take the whole path on a shipped corpus, offline.
   run         Serve the routed models on loopback.
+  show        Show an event with its causes and effects.
+  why         Show what a value comes from.
 """)
 
 

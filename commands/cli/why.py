@@ -1,0 +1,41 @@
+"""``exp why``: what a value comes from, down to the traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from commands.cli.options import Count, json_option, root_option
+
+DEPTH = 32
+WIDTH = 8
+
+
+@click.command(short_help="Show what a value comes from.")
+@click.argument("id_", metavar="ID")
+@root_option
+@click.option("--depth", type=Count(0, 1000), default=DEPTH, show_default=True, help="How many steps back to go.")
+@click.option("--all", "whole", is_flag=True, help=f"Show all that something rests on, not only the first {WIDTH}.")
+@json_option
+def command(id_: str, root: Path, depth: int, *, whole: bool, as_json: bool) -> None:
+    """Show what ID rests on, as a tree: artifacts, events, cells, gateway requests, traces and contents.
+
+    A gateway decision leads to its policy and the neighbouring tasks, these to judgments, rollouts, calls and traces.
+    Each line names an event, its id, and the contents that it holds the digests of. What was shown before isn't shown
+    again.
+    """
+    from commands.explaining.lineage import Lineage  # noqa: PLC0415 - loaded when the command runs
+    from commands.explaining.tree import Tree, lines, plain  # noqa: PLC0415 - as above
+    from commands.naming import find  # noqa: PLC0415 - as above
+    from commands.opening import read_journal  # noqa: PLC0415 - as above
+    from commands.render.json_text import json_text  # noqa: PLC0415 - as above
+
+    with read_journal(root) as journal:
+        lineage = Lineage(journal)
+        branch = Tree(lineage, depth=depth, width=None if whole else WIDTH).grow(lineage.of(find(journal, id_)))
+        if as_json:
+            click.echo(json_text(plain(branch), indent=2))
+        else:
+            for line in lines(branch):
+                click.echo(line)

@@ -1,0 +1,135 @@
+"""The lineage of a value, down to the traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from commands.opening import read_journal
+from ledger.families import cells, judging
+from tests.commands.reading import Journey, Said
+
+
+def walked(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for parent in node["rests_on"]:
+        yield from walked(parent)
+
+
+def base(node: dict[str, Any]) -> str:
+    return str(node["what"]).partition("@")[0]
+
+
+def paths(node: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    if not node["rests_on"]:
+        yield (base(node),)
+    for parent in node["rests_on"]:
+        for path in paths(parent):
+            yield (base(node), *path)
+
+
+def test_a_policy_rests_on_judgments_rollouts_calls_and_traces(exp: Said, journey: Journey) -> None:
+    found = set(paths(exp.json("why", journey.ids["policy"])))
+    for wanted in (
+        ("policy-frozen", "task", "cell", "judgment-recorded", "rollout", "cell-opened", "trace-imported"),
+        ("policy-frozen", "optimization-started", "build-completed", "trace-imported"),
+    ):
+        assert wanted in found
+    to_calls = ("policy-frozen", "task", "cell", "judgment-recorded", "rollout", "candidate-turned", "call-answered")
+    assert any(path[: len(to_calls)] == to_calls for path in found)
+
+
+def test_every_node_of_an_event_has_its_number_id_and_digests(exp: Said, journey: Journey) -> None:
+    tree = exp.json("why", journey.ids["report"], "--all")
+    with read_journal(journey.root) as journal:
+        for node in walked(tree):
+            if node["seq"] is None:
+                assert node["what"] == "task"
+                continue
+            record = journal.at(node["seq"])
+            assert record is not None
+            assert node["event"] == f"b3:{record.id.hex()}"
+            assert all(digest in record.bytes.decode() for digest in node["contents"])
+
+
+def test_a_report_rests_on_all_held_out_cells_and_a_policy_on_all_fit_cells_only(exp: Said, journey: Journey) -> None:
+    with read_journal(journey.root) as journal:
+        opened = [json.loads(record.bytes)["body"]["facts"] for record in journal.events(cells.CellOpened)]
+        names = [json.loads(record.bytes)["body"]["cell"] for record in journal.events(cells.CellOpened)]
+    part = {name: facts["part"] for name, facts in zip(names, opened, strict=True)}
+    policy = exp.json("why", journey.ids["policy"], "--all", "--depth", "2")
+    assert {node["name"] for node in walked(policy) if base(node) == "cell"} == {
+        name for name in names if part[name] == "fit"
+    }
+    report = exp.json("why", journey.ids["report"], "--all", "--depth", "2")
+    own = [node for parent in report["rests_on"] if base(parent) == "task" for node in walked(parent)]
+    assert {node["name"] for node in own if base(node) == "cell"} == {
+        name for name in names if part[name] == "held-out"
+    }
+
+
+def test_what_was_shown_is_not_shown_again(exp: Said, journey: Journey) -> None:
+    tree = exp.json("why", journey.ids["report"], "--all")
+    grown = [(node["what"], node["seq"] or node["name"]) for node in walked(tree) if node["rests_on"]]
+    assert len(grown) == len(set(grown))
+    repeated = [node for node in walked(tree) if node["repeated"]]
+    assert repeated
+    assert all(not node["rests_on"] for node in repeated)
+    places = {(node["what"], node["seq"] or node["name"]) for node in walked(tree) if not node["repeated"]}
+    assert all((node["what"], node["seq"] or node["name"]) in places for node in repeated)
+    assert "[shown above]" in exp.text("why", journey.ids["report"])
+
+
+def test_rows_are_cut_and_counted_unless_all_is_asked_for(exp: Said, journey: Journey) -> None:
+    cut, whole = exp.json("why", journey.ids["build"]), exp.json("why", journey.ids["build"], "--all")
+    assert len(cut["rests_on"]) == 8
+    assert cut["more"] == len(whole["rests_on"]) - 8
+    assert len(whole["rests_on"]) == 208
+    assert whole["more"] == 0
+    assert exp.text("why", journey.ids["build"]).rstrip().endswith("`- ... 200 more")
+
+
+def test_depth_is_kept_to_and_what_is_below_is_counted(exp: Said, journey: Journey) -> None:
+    root = exp.json("why", journey.ids["policy"], "--depth", "0", "--all")
+    assert root["rests_on"] == []
+    assert root["more"] == 7
+    one = exp.json("why", journey.ids["policy"], "--depth", "1", "--all")
+    assert len(one["rests_on"]) == 7
+    assert all(not node["rests_on"] for node in one["rests_on"])
+
+
+def test_a_calibration_rests_on_judgments_and_labels_of_its_traces(exp: Said, journey: Journey) -> None:
+    tree = exp.json("why", journey.ids["calibration"])
+    found = [base(node) for node in tree["rests_on"]]
+    assert found.count("judgment-recorded") == 3
+    assert found.count("label-recorded") == 3
+    judged = [node for node in tree["rests_on"] if base(node) == "judgment-recorded"]
+    assert all("trace-imported" in [base(parent) for parent in node["rests_on"]] for node in judged)
+
+
+def test_a_cell_rests_on_its_judgment_and_a_judgment_on_its_rollout_and_call(exp: Said, journey: Journey) -> None:
+    with read_journal(journey.root) as journal:
+        subjects = [json.loads(record.bytes)["body"] for record in journal.events(judging.JudgmentRecorded)]
+        cell = next(body["subject"] for body in subjects if body["subject"].startswith("cell-"))
+        question = next(body["question"] for body in subjects if body["subject"] == cell)
+    tree = exp.json("why", cell[:20])
+    assert [base(node) for node in tree["rests_on"]] == ["judgment-recorded"]
+    judgment = tree["rests_on"][0]
+    assert [base(node) for node in judgment["rests_on"]] == ["rollout", "call-answered", "judge-set-up"]
+    assert judgment["rests_on"][1]["rests_on"][0]["contents"] == [question]
+
+
+def test_a_content_rests_on_the_events_that_name_it(exp: Said, journey: Journey) -> None:
+    with read_journal(journey.root) as journal:
+        record = next(journal.events(cells.CandidateTurned))
+        digest = json.loads(record.bytes)["body"]["reply"]["blob"]
+    tree = exp.json("why", digest)
+    assert tree["what"] == "content"
+    assert record.seq in [node["seq"] for node in tree["rests_on"]]
+
+
+def test_the_text_is_the_tree(exp: Said, journey: Journey) -> None:
+    lines = exp.text("why", journey.ids["policy"], "--all").splitlines()
+    assert len(lines) == sum(1 for _ in walked(exp.json("why", journey.ids["policy"], "--all")))
+    assert lines[0].startswith(f"policy-frozen {journey.ids['policy']} (event ")
