@@ -161,7 +161,10 @@ def read(path: Path, redact: Redact) -> Import:
 def draft(traces_: Iterable[Trace], wanted: Wanted, path: Path) -> Draft:
     """Decide all that needs no embedding; ``path`` is named by refusals."""
     ordered = dict(sorted((digests.content_digest(traces.encoded(trace)), trace) for trace in traces_))
-    sides = splitting.split({trace.lineage: trace.task for trace in reversed(ordered.values())})
+    declared: dict[str, list[splitting.Declared]] = {}
+    for trace in ordered.values():
+        declared.setdefault(trace.lineage, []).append(splitting.Declared(trace.task_id, trace.conversation_id))
+    sides = splitting.split({trace.lineage: trace.task for trace in reversed(ordered.values())}, declared)
     if len(sides.groups) < 2:  # noqa: PLR2004 - one to fit and one to hold out
         raise TooAlike(path, len(ordered))
     fit = frozenset(sides.fit)
@@ -179,7 +182,7 @@ def draft(traces_: Iterable[Trace], wanted: Wanted, path: Path) -> Draft:
     chosen, rule = _tasks(path, _candidates(ordered, sides, attributes), wanted)
     manifest = Manifest(
         wanted=wanted,
-        rule=f"{splitting.RULE}; {rule}",
+        rule=f"{sides.rule}; {rule}",
         members=members,
         tasks=chosen,
         tools=tools(turn for trace in ordered.values() for turn in trace.turns),

@@ -15,28 +15,30 @@ REDACTED = "[redacted]"
 # A shorter value can't be told from ordinary words: "none" or "x" is what self-hosted servers are given as a key.
 SHORTEST_SECRET = 8
 
-_SHAPES = re.compile(
-    r"""
-    -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
-    | \bsk-[A-Za-z0-9_-]{16,}                      # OpenAI, Anthropic, DeepSeek, OpenRouter and many more
-    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_[A-Za-z0-9_]{20,} | \bglpat-[A-Za-z0-9_-]{16,}
-    | \bhf_[A-Za-z0-9]{20,} | \bgsk_[A-Za-z0-9]{20,} | \bxox[abeoprs]-[A-Za-z0-9-]{10,}
-    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b | \bAIza[A-Za-z0-9_-]{30,}
-    | \bnpm_[A-Za-z0-9]{30,} | \bpypi-[A-Za-z0-9_-]{30,}
-    | \beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}  # JSON web tokens
-    | (?<=[Bb]earer[ ])[A-Za-z0-9._~+/=-]{16,}
-    """,
-    re.VERBOSE,
-)
+# Before a shape: the beginning of a word, also right after a line break as JSON writes it.
+BEGINNING = r"(?:\b|(?<=\\[nrtbf]))"
+PRIVATE_KEY = r"-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)"
+API_KEY = rf"""{BEGINNING}(?:
+    sk-[A-Za-z0-9_-]{{16,}}                      # OpenAI, Anthropic, DeepSeek, OpenRouter and many more
+    | hf_[A-Za-z0-9]{{20,}} | gsk_[A-Za-z0-9]{{20,}}
+    | (?:AKIA|ASIA)[A-Z0-9]{{16}}\b | AIza[A-Za-z0-9_-]{{30,}}
+    )"""
+TOKEN = rf"""{BEGINNING}(?:
+    gh[pousr]_[A-Za-z0-9]{{20,}} | github_pat_[A-Za-z0-9_]{{20,}} | glpat-[A-Za-z0-9_-]{{16,}}
+    | xox[abeoprs]-[A-Za-z0-9-]{{10,}} | npm_[A-Za-z0-9]{{30,}} | pypi-[A-Za-z0-9_-]{{30,}}
+    )
+    # JSON web tokens; from the beginning of a run only, since trying each part of a long one takes its square
+    | (?:(?<![A-Za-z0-9_-])|(?<=\\[nrtbf]))eyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{8,}}\.[A-Za-z0-9_-]{{8,}}
+    | (?<=[Bb]earer[ ])(?:[A-Za-z0-9._~+/=-]|\\/){{16,}}"""
+_SHAPES = re.compile(f"{PRIVATE_KEY} | {API_KEY} | {TOKEN}", re.VERBOSE)
 # What every shape above holds, to pass over a text without one quickly.
-_HINTS = re.compile(
-    r"PRIVATE KEY|sk-|gh[pousr]_|github_pat_|glpat-|hf_|gsk_|xox|AKIA|ASIA|AIza|npm_|pypi-|eyJ|[Bb]earer "
-)
+HINTS = r"PRIVATE\ KEY|sk-|gh[pousr]_|github_pat_|glpat-|hf_|gsk_|xox|AKIA|ASIA|AIza|npm_|pypi-|eyJ|[Bb]earer\ "
+_hinted = re.compile(HINTS, re.VERBOSE).search
 
 
 def redact_key_shapes(text: str) -> tuple[str, int]:
     """Return the text without what looks like a key, and how many there were."""
-    return _SHAPES.subn(REDACTED, text) if _HINTS.search(text) else (text, 0)
+    return _SHAPES.subn(REDACTED, text) if _hinted(text) else (text, 0)
 
 
 class Redactor:

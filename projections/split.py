@@ -1,13 +1,14 @@
 """Split: which lineages may be learned from, and which are only measured on.
 
-Lineages whose task texts nearly agree (Jaccard of character trigrams at least 0.8, single link) are one group. A group
-is on the side of its least lineage digest: five of seven fit, two held out, whatever machine or path.
+Lineages are one group that declare the same task, or the same conversation, or whose task texts nearly agree (Jaccard
+of character trigrams at least 0.8); single link over all three, so that whatever joins two lineages keeps them
+together. A group is on the side of its least lineage digest: five of seven fit, two held out, whatever machine or path.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -19,6 +20,15 @@ RULE = (
     "5:2 by lineage digest mod 7; lineages with task texts of trigram Jaccard 0.8 or more are on one side (single link)"
 )
 
+RULE_OF_DECLARED = "lineages that declare one task or one conversation are on one side"  # said where that joined some
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """What a lineage's traces say of it: the task, and the conversation that it is part of; empty when they don't."""
+
+    task: str = ""
+    conversation: str = ""
+
 
 class Split(msgspec.Struct, frozen=True):
     """Lineages of each side in order of digest, and the groups of near-duplicates by their least lineage."""
@@ -27,6 +37,13 @@ class Split(msgspec.Struct, frozen=True):
     held_out: tuple[str, ...]
     groups: dict[str, tuple[str, ...]]
     moved: str | None = None
+    by_task: int = 0  # how many tasks, and
+    by_conversation: int = 0  # conversations, several lineages declare
+
+    @property
+    def rule(self) -> str:
+        """How the sides came to be; what decided nothing isn't mentioned."""
+        return f"{RULE}; {RULE_OF_DECLARED}" if self.by_task or self.by_conversation else RULE
 
     @property
     def group_of(self) -> dict[str, str]:
@@ -34,12 +51,13 @@ class Split(msgspec.Struct, frozen=True):
         return {lineage: name for name, members in self.groups.items() for lineage in members}
 
 
-def split(texts: Mapping[str, str]) -> Split:
-    """Return the split of lineages, given their task texts.
+def split(texts: Mapping[str, str], declared: Mapping[str, Iterable[Declared]] | None = None) -> Split:
+    """Return the split of lineages, given their task texts and what their traces declare.
 
     A side that would be empty gets the group with the least digest of the other side; ``moved`` names it.
     """
-    groups = near_duplicates(texts)
+    tasks, conversations = _declared(declared or {})
+    groups = near_duplicates(texts, [*tasks, *conversations])
     fit = {name for name in groups if is_fit(name)}
     held_out = set(groups) - fit
     moved = None
@@ -51,7 +69,24 @@ def split(texts: Mapping[str, str]) -> Split:
         held_out=tuple(sorted(lineage for name in held_out for lineage in groups[name])),
         groups=groups,
         moved=moved,
+        by_task=len(tasks),
+        by_conversation=len(conversations),
     )
+
+
+def _declared(declared: Mapping[str, Iterable[Declared]]) -> tuple[list[set[str]], list[set[str]]]:
+    """Return the lineages of each task, and of each conversation, that several declare."""
+    tasks: dict[str, set[str]] = {}
+    conversations: dict[str, set[str]] = {}
+    for lineage, some in declared.items():
+        for one in some:
+            if one.task:
+                tasks.setdefault(one.task, set()).add(lineage)
+            if one.conversation:
+                conversations.setdefault(one.conversation, set()).add(lineage)
+    return [found for found in tasks.values() if len(found) > 1], [
+        found for found in conversations.values() if len(found) > 1
+    ]
 
 
 def is_fit(lineage: str) -> bool:
@@ -64,12 +99,17 @@ def trigrams(text: str) -> frozenset[str]:
     return frozenset(text[at : at + 3] for at in range(len(text) - 2)) or frozenset({text})
 
 
-def near_duplicates(texts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the groups of lineages, each under its least member, members in order."""
+def near_duplicates(texts: Mapping[str, str], joined_by: Iterable[set[str]] = ()) -> dict[str, tuple[str, ...]]:
+    """Return the groups of lineages, each under its least member, members in order; some are joined beforehand."""
     by_text: dict[str, list[str]] = {}
     for lineage in sorted(texts):
         by_text.setdefault(texts[lineage] or lineage, []).append(lineage)
     links = _Links(len(by_text))
+    number_of = {lineage: number for number, lineages in enumerate(by_text.values()) for lineage in lineages}
+    for some in joined_by:
+        first, *others = (number_of[lineage] for lineage in sorted(some))
+        for other in others:
+            links.join(first, other)
     _link(list(by_text), links)
     joined: dict[int, list[str]] = {}
     for number, lineages in enumerate(by_text.values()):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ledger import digests
 from ledger.families.traces import lineage_of
-from projections.split import is_fit, near_duplicates, split, trigrams
+from projections.split import RULE, Declared, is_fit, near_duplicates, split, trigrams
 
 BASE = "Count the lines of every file below /tmp/data and write the sum to /tmp/sum.txt"
 texts = st.lists(
@@ -89,3 +89,50 @@ def test_thousands_of_tasks_from_few_templates_are_grouped_quickly() -> None:
         named([f"Fetch page {n * 7919} of topic {n % 40} and save it to out{n}.txt" for n in range(3000)])
     )
     assert sum(map(len, made.values())) == 3000
+
+
+ids = st.sampled_from(["", "", "", "t1", "t2"])
+declaring = st.lists(st.tuples(st.text(alphabet="ab ", max_size=9), ids, ids), max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(declaring)
+def test_whatever_shares_a_task_a_conversation_or_nearly_a_text_is_on_one_side(
+    given_: list[tuple[str, str, str]],
+) -> None:
+    lineages = named([text for text, _, _ in given_])
+    declared = dict(zip(lineages, ([Declared(task, chat)] for _, task, chat in given_), strict=True))
+    made = split(lineages, declared)
+    groups = by_definition(lineages)
+    links = [
+        {lineage for lineage, (one,) in declared.items() if getattr(one, field) == value}
+        for field in ("task", "conversation")
+        for value in ("t1", "t2")
+    ]
+    for link in links:
+        touching = [group for group in groups if group & link]
+        groups = groups - set(touching) | ({frozenset().union(*touching)} if touching else set())
+    assert {frozenset(members) for members in made.groups.values()} == groups
+    assert (made.by_task, made.by_conversation) == (
+        sum(len(link) > 1 for link in links[:2]),
+        sum(len(link) > 1 for link in links[2:]),
+    )
+
+
+def test_a_task_and_a_conversation_of_one_name_join_nothing() -> None:
+    one, other = lineages = named(["count the lines", "print the primes"])
+    made = split(lineages, {one: [Declared(task="x")], other: [Declared(conversation="x")]})
+    assert len(made.groups) == 2
+    assert split(lineages, {one: [Declared(task="x")], other: [Declared(), Declared(task="x")]}).groups == {
+        min(lineages): tuple(sorted(lineages))
+    }
+
+
+def test_the_rule_speaks_of_declared_ids_only_where_they_joined_lineages() -> None:
+    one, other, third = lineages = named(["count the lines", "print the primes", "zip the photos"])
+    assert split(lineages).rule == RULE
+    assert split(lineages, {one: [Declared("x", "y")], other: [Declared("z", "w")]}).rule == RULE
+    for field in ("task", "conversation"):
+        made = split(lineages, {one: [Declared(**{field: "x"})], third: [Declared(**{field: "x"})]})
+        assert "one task or one conversation" in made.rule
+        assert len(made.groups) == 2

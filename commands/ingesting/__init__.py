@@ -1,0 +1,1 @@
+"""Ingesting: files to rows, rows to traces, in bounded memory."""
