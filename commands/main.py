@@ -94,6 +94,7 @@ TREE = Branch(
                 "providers": Leaf("config_providers", "Record connections, models and their roles."),
             },
         ),
+        "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
         "log": Leaf("log", "List events, one a line."),
         "optimize": Branch(
             "Learn from simulated rollouts.",

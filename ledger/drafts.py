@@ -169,6 +169,8 @@ class Draft:
         """Take along the contents that an event names, and only these."""
         for found in references(stored):
             digest = found.decode()
+            if digest in self.newest.erased:
+                continue
             if digest in self.submission.contents:
                 self.blobs[digest] = self.submission.row(digest)
             elif digest not in self.batch.blobs and not self.newest.holds(digest):

@@ -29,6 +29,8 @@ class Newest:
         self.ahead: list[Recorded] = []  # accepted, not committed yet
         self._states: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
+        erasures = store.rows_at(store.seqs([ERASED_KIND], 0, self.seq))
+        self.erased = {row[6] for row in erasures}  # what was erased stays so, whoever brings it again
 
     def catch_up(self) -> list[Recorded]:
         """Fold and return what others committed, having checked that it continues the chain."""
@@ -41,6 +43,7 @@ class Newest:
             self.seq, self.head = record.seq, record.head
             if record.origin == OWN:
                 self._versions[record.stream] = record.version
+                self._remember_erased(record)
             self.fold(record)
         if (self.seq, self.head) != (seq, head):
             raise refusals.JournalDamaged(self.store.path, seq, f"event {seq} isn't the end that was there before")
@@ -83,9 +86,15 @@ class Newest:
     def accept(self, records: Sequence[Recorded], versions: Mapping[str, int]) -> None:
         """Take events as the next to be committed; seq and head must be set."""
         self.ahead += records
+        for record in records:
+            self._remember_erased(record)
         if len(self._versions) > STREAMS_REMEMBERED:
             self._versions.clear()
         self._versions.update(versions)
+
+    def _remember_erased(self, record: Recorded) -> None:
+        if record.kind == ERASED_KIND and record.origin == OWN:
+            self.erased.add(record.key)
 
     def committed(self) -> list[Recorded]:
         """Return what was ahead and now is recorded."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from ledger.event import Command, Event, Family, Found, event
+from ledger.event import BlobRef, Command, Event, Family, Found, event
 
 
 @event("content-erased@1")
 class ContentErased(Event):
-    """The bytes of a blob are gone; every event that names it still proves what its digest was."""
+    """The bytes of a blob are gone; every event that names it still proves what its digest was.
+
+    ``reason`` is one of a program's own words; ``why`` is what the person said who asked for it.
+    """
 
     content: str
     reason: str
+    why: BlobRef | None = None
 
     @property
     def stream(self) -> str:
@@ -26,6 +30,7 @@ class EraseContent(Command):
 
     content: str
     reason: str
+    why: BlobRef | None = None
 
     @property
     def looks_up(self) -> tuple[tuple[str, str], ...]:
@@ -37,7 +42,7 @@ def decide(command: EraseContent, state: None, found: Found) -> tuple[Event, ...
     del state
     if found(ContentErased.kind, command.content) is not None:
         return ()
-    return (ContentErased(content=command.content, reason=command.reason),)
+    return (ContentErased(content=command.content, reason=command.reason, why=command.why),)
 
 
 # It keeps nothing: what was erased is looked up by its digest.
