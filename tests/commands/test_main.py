@@ -111,6 +111,7 @@ Commands:
   cat         Print the exact bytes of an event or a content.
   check       Verify the journal; silent when all is well.
   config      Configure providers, budget and judge.
+  erase       Remove a content for ever, and keep the proof.
   log         List events, one a line.
   optimize    Learn from simulated rollouts.
   provider    The embedded provider.
