@@ -1,15 +1,23 @@
-"""Appending to the journal: durable events a second, alone and with others waiting."""
+"""Appending to the journal: durable events a second, each ratio taken in turns with bare apsw on the same disk."""
 
 from __future__ import annotations
 
+import asyncio
+import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from bench.measuring import Bar
-from ledger.event import Blobs, Command, Event, Family, Found, Step, event
-from ledger.journal import Journal
+import apsw
 
-TEXT = 2_000
+from bench.measuring import Bar
+from ledger.event import Command, Event, Family, Found, Step, event
+from ledger.journal import Journal
+from ledger.store import BUSY_MS, NAME, PAGE_BYTES, WAL_LIMIT_BYTES
+
+TEXT = 1_900  # with its envelope an event has 2.1 KB
+TURNS = 8
+CLIENTS = 16
 
 
 @event("bench-noted@1")
@@ -41,21 +49,114 @@ FAMILY = Family(
 )
 
 
+class Bare:
+    """What SQLite alone does with the same bytes, pages and promises: one table, no chain, no index, no decision."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = apsw.Connection(str(path))
+        self.connection.set_busy_timeout(BUSY_MS)
+        for setting in (
+            f"page_size = {PAGE_BYTES}",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "wal_autocheckpoint = 0",
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            "secure_delete = ON",
+        ):
+            self.connection.execute(f"PRAGMA {setting}")
+        self.connection.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT")
+        self.log = Path(f"{path}-wal")
+        self.seq = 0
+
+    def append(self, rows: list[tuple[bytes]]) -> None:
+        """Commit the rows, and empty the log as the journal does."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.executemany("INSERT INTO events (bytes) VALUES (?)", rows)
+        self.connection.execute("COMMIT")
+        if self.log.stat().st_size >= WAL_LIMIT_BYTES:
+            self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def close(self) -> None:
+        """Close."""
+        self.connection.close()
+
+
+def _opened(root: Path) -> Journal:
+    return Journal.open(root, [FAMILY], actor="bench", clock=lambda: time.time_ns() // 1000, create=True)
+
+
 def run(folder: Path, events: int) -> list[Bar]:
     """Return the figures."""
     bars = []
-    for waiting in (1, 16, 64):
-        root = folder / f"appending-{waiting}"
-        journal = Journal.open(root, [FAMILY], actor="bench", clock=lambda: time.time_ns() // 1000, create=True)
-        with journal:
+    for together, least in ((1, 0.6), (100, 0.5)):
+        bars += _against_bare(folder / f"appending-{together}", events, together, least)
+    return [*bars, *_clients(folder / "clients", events)]
+
+
+def _against_bare(root: Path, events: int, together: int, least: float) -> list[Bar]:
+    """Append in turns to a journal and to a bare table, and compare."""
+    times = max(1, events // TURNS // together)
+    with _opened(root) as journal:
+        bare = Bare(root / "bare.db")
+        row = (journal.submit(Step(FAMILY, Note(number=0))).result()[0].bytes,)
+
+        def append_to_journal() -> None:
+            journal.submit(*[Step(FAMILY, Note(number=number)) for number in range(together)]).result()
+
+        def append_to_many() -> None:
+            waiting = [journal.submit(Step(FAMILY, Note(number=number))) for number in range(together)]
+            for future in waiting:
+                future.result()
+
+        ways: dict[str, Callable[[], None]] = {
+            "journal": append_to_journal,
+            "bare": lambda: bare.append([row] * together),
+            "submissions": append_to_many,
+        }
+        took = dict.fromkeys(ways, 0.0)
+        for _ in range(TURNS):
+            for way, append in ways.items():
+                started = time.monotonic()
+                for _ in range(times):
+                    append()
+                took[way] += time.monotonic() - started
+        bare.close()
+    rate = TURNS * times * together
+    ratio = took["bare"] / took["journal"]
+    what = f"append, {together} a commit"
+    return [
+        Bar(f"{what}: bare apsw", rate / took["bare"], None, "events/s"),
+        Bar(f"{what}: journal", rate / took["journal"], None, "events/s", {1: "1,410", 100: "39,647"}[together]),
+        Bar(f"{what}: {together} submissions that wait", rate / took["submissions"], None, "events/s"),
+        Bar(f"{what}: bare apsw costs this part of the journal", ratio, least, "", least=True),
+    ]
+
+
+def _clients(root: Path, events: int) -> list[Bar]:
+    """Let coroutines append, each its next event when its last one is recorded."""
+    latencies: list[float] = []
+
+    async def client(journal: Journal, times: int) -> None:
+        for number in range(times):
             started = time.monotonic()
-            for first in range(0, events, waiting):
-                futures = [
-                    journal.submit(Step(FAMILY, Note(number=number)), blobs=Blobs())
-                    for number in range(first, min(first + waiting, events))
-                ]
-                for future in futures:
-                    future.result()
-            rate = events / (time.monotonic() - started)
-        bars.append(Bar(f"journal, {waiting} waiting", rate, None, "events/s", "1,410" if waiting == 1 else ""))
-    return bars
+            await journal.record(Step(FAMILY, Note(number=number)))
+            latencies.append(time.monotonic() - started)
+
+    async def all_clients(journal: Journal) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CLIENTS):
+                group.create_task(client(journal, max(1, events // CLIENTS)))
+
+    with _opened(root) as journal:
+        started = time.monotonic()
+        asyncio.run(all_clients(journal))
+        rate = len(latencies) / (time.monotonic() - started)
+    stored = (root / NAME).stat().st_size
+    raw = len(latencies) * (TEXT + 200)
+    median = statistics.median(latencies) * 1_000
+    return [
+        Bar(f"append, {CLIENTS} waiting clients", rate, 5_000, "events/s", least=True),
+        Bar(f"append, {CLIENTS} waiting clients: median", median, 2.0, "ms"),
+        Bar("size of events / raw", stored / raw, 1.2, ""),
+    ]

@@ -24,18 +24,26 @@ class Measured(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A figure and the most that it may be; ``peer`` is what a published system takes for the same."""
+    """A figure and the most that it may be, or the least; ``peer`` is what a published system takes for the same."""
 
     what: str
     measured: float
     most: float | None
     unit: str
     peer: str = ""
+    least: bool = False
 
     @property
     def holds(self) -> bool:
         """Tell whether the figure is within its bar."""
-        return self.most is None or self.measured <= self.most
+        if self.most is None:
+            return True
+        return self.measured >= self.most if self.least else self.measured <= self.most
+
+    @property
+    def limit(self) -> str:
+        """Return the bar in words."""
+        return "" if self.most is None else f"{'>=' if self.least else '<='} {self.most:,.2f}"
 
 
 def measure(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> Measured:

@@ -125,7 +125,7 @@ def same_fact(existing: Recorded, event: Event) -> bool:
 def authentic(record: Recorded, path: Path) -> Recorded:
     """Return the record when its bytes are those that its id was made from; JournalDamaged otherwise."""
     if digests.event_id(record.bytes) != record.id:
-        raise refusals.JournalDamaged(path, record.seq, f"event {record.seq} is not what was recorded")
+        raise refusals.event_changed(path, record.seq)
     return record
 
 

@@ -147,6 +147,11 @@ class JournalDamaged(Refusal, name="journal-damaged", exit_code=39):
         self.seq = seq
 
 
+def event_changed(path: Path, seq: int) -> JournalDamaged:
+    """Return the refusal of an event whose bytes aren't those that its id was made from."""
+    return JournalDamaged(path, seq, f"event {seq} is not what was recorded")
+
+
 class ContentErased(Refusal, name="content-erased", exit_code=60):
     """A blob was erased on purpose, so what depends on it can't be reproduced."""
 

@@ -15,10 +15,9 @@ from blake3 import blake3
 
 from ledger import families, folding, recorded, refusals, snapshots
 from ledger.drafts import Foreign
-from ledger.event import BlobRef, Blobs, Family
+from ledger.event import BlobRef, Blobs, Event, Family
 from ledger.families import calls, judging, providers, serving
 from ledger.journal import Journal
-from ledger.recorded import Recorded
 from ledger.snapshots import Snapshots, differences
 from ledger.store import Store
 from tests.ledger.notes import NOTES, TALLY, NoteTaken, note, opened, tamper
@@ -37,13 +36,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return where the positions of all events that are folded from the file will be listed."""
     seen: list[int] = []
-    fold = recorded.fold
+    decode = recorded.decode
 
-    def noticed(readers: Any, states: Any, record: Recorded, origin: int) -> None:
-        seen.append(record.seq)
-        fold(readers, states, record, origin)
+    def noticed(kind: str, stored: bytes, seq: int) -> Event:
+        seen.append(seq)
+        return decode(kind, stored, seq)
 
-    monkeypatch.setattr(folding, "fold", noticed)
+    monkeypatch.setattr(folding, "decode", noticed)
     return seen
 
 
