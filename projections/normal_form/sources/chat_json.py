@@ -1,0 +1,281 @@
+"""Conversations as JSON: files for fine-tuning, lists of messages, and logs of requests with their responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ledger.families.traces import Exclusion
+from projections.normal_form.sources import Row, Source, chats
+from projections.normal_form.sources.measures import annotation, nano_usd, nanoseconds, usage
+from projections.normal_form.sources.nodes import (
+    CHAT,
+    Node,
+    derived,
+    excerpt,
+    first,
+    identifier,
+    opened,
+    spans,
+    spoken_nodes,
+    stated,
+    text,
+)
+from projections.normal_form.spans import Span
+
+_NAMES = ("trace_id", "conversation_id", "session_id", "thread_id", "chat_id")
+_ASKED = ("messages", "input", "prompt", "contents")
+_ANSWERED = ("choices", "output", "content", "candidates", "error")
+_OTHERS = frozenset(
+    {
+        "run_type",
+        "dotted_order",
+        "root_span_id",
+        "traceId",
+        "trace",
+        "event",
+        "epoch",
+        "spans",
+        "resourceSpans",
+        "span_id",
+    }
+)
+_SHARE = frozenset({"from", "value"})
+
+
+def recognises(document: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Say why a document is a conversation, or a request with its response."""
+    if isinstance(document, list):
+        if document and all(map(_is_message, document[:10])):
+            return "a list of messages, each with its role"
+        return next((why for one in document[:10] if (why := recognises(one))), "")
+    if not isinstance(document, dict) or _OTHERS & set(document):
+        return ""
+    if _is_exchange(document):
+        return "a request with messages, and its response"
+    if _is_conversation(document):
+        return "an object with a list of messages, each with its role"
+    if isinstance(document.get("prompt"), str) and isinstance(document.get("completion"), str):
+        return "a prompt with its completion"
+    return ""
+
+
+def _is_message(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    if not isinstance(value, dict):
+        return False
+    spoken = isinstance(value.get("role"), str) and bool(
+        {"content", "tool_calls", "function_call", "parts"} & set(value)
+    )
+    return spoken or (set(value) >= _SHARE and isinstance(value.get("from"), str))
+
+
+def _is_conversation(value: dict[str, Any]) -> bool:
+    listed = _conversation(value)
+    return bool(listed) and all(map(_is_message, listed[:10]))
+
+
+def _conversation(value: dict[str, Any]) -> list[Any]:
+    """Return the list of messages of an object, also where it stands under an input with the preferred answer."""
+    for name in ("messages", "conversations", "conversation", "chat"):
+        if isinstance(listed := chats.decoded(value.get(name)), list):
+            return listed
+    if isinstance(inner := value.get("input"), dict) and isinstance(inner.get("messages"), list):
+        answer = value.get("preferred_output")
+        return [*inner["messages"], *(answer if isinstance(answer, list) else [])]
+    return []
+
+
+def _is_exchange(value: dict[str, Any]) -> bool:
+    request = _body(value.get("request"))
+    if "response" not in value and "error" not in value:
+        return False
+    return any(isinstance(request.get(name), list | str) for name in _ASKED)
+
+
+def _body(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    """Return a request or response, also one that is kept with its address and headers."""
+    outer = opened(value)
+    for name in ("body", "json", "data", "params"):
+        inner = opened(outer.get(name))
+        if any(key in inner for key in (*_ASKED, *_ANSWERED)):
+            return inner
+    return outer
+
+
+def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN401 - any JSON value
+    """Yield a row for each conversation and each exchange."""
+    if isinstance(document, list) and document and all(map(_is_message, document)):
+        yield _row({"messages": document}, place)
+    elif isinstance(document, list):
+        for index, one in enumerate(document, 1):
+            yield from rows(one, f"{place}, item {index}")
+    elif not isinstance(document, dict):
+        yield Exclusion(place=place, reason="not-a-conversation", detail=excerpt(document))
+    elif _is_exchange(document) or _is_conversation(document) or {"prompt", "completion"} <= set(document):
+        yield _row(document, place)
+    elif isinstance(listed := document.get("data"), list):
+        yield from rows(listed, place)
+    else:
+        yield Exclusion(place=place, reason="not-a-conversation", detail=excerpt(document))
+
+
+def _row(value: dict[str, Any], place: str) -> Row | Exclusion:
+    """Return a row: by the id that it declares, else with those that were asked the same first."""
+    said = _messages(value)
+    if not said:
+        return Exclusion(place=place, reason="conversation-without-messages", detail=excerpt(value))
+    metadata = opened(value.get("metadata")) | opened(_body(value.get("request")).get("metadata"))
+    name = identifier(first(value, *_NAMES) or first(metadata, *_NAMES))
+    if not name and not _is_exchange(value):
+        name = identifier(value.get("id"))
+    if not name:
+        begin = next((index for index, one in enumerate(said) if one["role"] == "user"), len(said)) + 1
+        name = f"chat-{derived(said[:begin] if _is_exchange(value) else value)}"
+    return Row(name, value, place)
+
+
+def _messages(value: dict[str, Any]) -> list[chats.Message]:
+    """Return all that is said in a row: the request's messages, then the response's."""
+    if _is_exchange(value):
+        return [*_asked(value), *_answered(value)]
+    if "completion" in value and "prompt" in value:
+        return chats.conversation(value["prompt"], "user") + chats.conversation(value["completion"], "assistant")
+    listed = _conversation(value)
+    shared = [{"role": one["from"], "content": one["value"]} if set(one) >= _SHARE else one for one in _dicts(listed)]
+    return chats.conversation({"messages": shared, "system": value.get("system")}, "user")
+
+
+def _dicts(listed: Sequence[Any]) -> list[dict[str, Any]]:
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def _asked(value: dict[str, Any]) -> list[chats.Message]:
+    request = _body(value.get("request"))
+    asked = next((request[name] for name in _ASKED if isinstance(request.get(name), list | str)), None)
+    return (
+        chats.conversation({"messages": asked} | _system(request), "user")
+        if isinstance(asked, list)
+        else [
+            *chats.conversation({"messages": []} | _system(request), "user"),
+            *chats.conversation(asked, "user"),
+        ]
+    )
+
+
+def _system(request: dict[str, Any]) -> dict[str, Any]:
+    names = ("system", "instructions", "systemInstruction", "system_instruction")
+    return {name: request[name] for name in names if name in request}
+
+
+def _answered(value: dict[str, Any]) -> list[chats.Message]:
+    response = value.get("response")
+    body = _body(response)
+    if isinstance(chats.decoded(response), list):
+        return _streamed(chats.decoded(response))
+    return chats.conversation(body, "assistant") if any(body.get(name) for name in _ANSWERED[:4]) else []
+
+
+def _streamed(chunks: list[Any]) -> list[chats.Message]:
+    """Return the message that a stream's chunks make."""
+    words: list[str] = []
+    calls: dict[str, dict[str, str]] = {}
+    for chunk in map(opened, chunks):
+        choices = _dicts(chunk["choices"]) if isinstance(chunk.get("choices"), list) else []
+        for choice in choices[:1]:
+            delta = opened(choice.get("delta"))
+            words.append(text(delta.get("content")))
+            pieces = delta.get("tool_calls")
+            for piece in _dicts(pieces if isinstance(pieces, list) else []):
+                call = calls.setdefault(excerpt(piece.get("index")), {"id": "", "name": "", "arguments": ""})
+                function = opened(piece.get("function"))
+                call["id"] = call["id"] or identifier(piece.get("id"))
+                call["name"] += text(function.get("name"))
+                call["arguments"] += text(function.get("arguments"))
+    if not any(words) and not calls:
+        return []
+    made = {"role": "assistant", "content": "".join(words), "tool_calls": list(calls.values())}
+    return chats.conversation(made, "assistant")
+
+
+class _Said(msgspec.Struct):
+    """A conversation, and the rows that say it or the beginning of it."""
+
+    messages: list[chats.Message]
+    rows: list[Row]
+
+
+def read(rows: Sequence[Row]) -> Iterator[Span | Exclusion]:
+    """Yield the spans of conversations. An exchange that another continues is the beginning of it.
+
+    Rows that were asked the same but went on differently are conversations of their own, each under a name of its own.
+    """
+    read_rows = [(_messages(row.value), row) for row in rows]
+    by_content: dict[str, _Said] = {}
+    for messages, row in sorted(read_rows, key=lambda one: (len(one[0]), derived(one[1].value))):
+        said = _Said(messages, [row])
+        for length in {len(one.messages) for one in by_content.values()}:
+            if (begun := by_content.pop(derived(messages[:length]), None)) is not None:
+                said.rows += begun.rows
+        by_content[derived(messages)] = said
+    for key, said in sorted(by_content.items()):
+        yield from _spans(said, "" if len(by_content) == 1 else f"-{key}")
+
+
+def _spans(said: _Said, suffix: str) -> Iterator[Span]:
+    own = said.rows[0]
+    whole = Row(own.trace + suffix, own.value, own.place)
+    nodes = spoken_nodes(whole, said.messages)
+    chat = [node for node in nodes if node.kind == CHAT]
+    if not chat:
+        chat = [Node(row=whole, span=f"{len(nodes):06d}", kind=CHAT)]
+        nodes += chat
+    for row in said.rows:
+        answers = sum(message["role"] == "assistant" for message in _messages(row.value))
+        _describe(chat[max(0, min(answers, len(chat)) - 1)], row)
+    known = min((node.start for node in nodes if node.start), default=0)
+    for node in nodes:
+        node.start = known = max(known, node.start)
+    nodes[0].merged = tuple(row.place for row in said.rows[1:])
+    yield from spans(nodes)
+
+
+def _describe(node: Node, row: Row) -> None:
+    """Add to a model's call what its row says beside the messages; of rows that say the same, the first is heard."""
+    value = row.value
+    request, response = _body(value.get("request")), _body(value.get("response"))
+    metadata = opened(value.get("metadata"))
+    chunks = chats.decoded(value.get("response"))
+    counted = [opened(one).get("usage") for one in chunks] if isinstance(chunks, list) else [response.get("usage")]
+    start = nanoseconds(first(value, "timestamp", "created_at", "started_at") or response.get("created"))
+    node.start = node.start or start
+    node.error = node.error or first(value, "error") or response.get("error")
+    node.attributes = (
+        stated(
+            gen_ai__request__model=text(request.get("model") or value.get("model")),
+            gen_ai__response__model=text(first(response, "model", "modelVersion")),
+            gen_ai__tool__definitions=chats.definitions(
+                first(request, "tools", "functions") or first(value, "tools", "functions")
+            ),
+            gen_ai__conversation__id=identifier(first(value, *_NAMES[1:]) or first(metadata, *_NAMES[1:])),
+            exp__task__id=identifier(first(value, "task_id") or metadata.get("task_id")),
+            exp__cost__nano_usd=nano_usd(first(value, "cost", "cost_usd") or response.get("cost")) or None,
+            exp__annotations=[*_annotations(value)],
+            **usage(*counted, value.get("usage"), response.get("usageMetadata")),
+        )
+        | node.attributes
+    )
+
+
+def _annotations(value: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield the scores of a row; who gave them isn't in it."""
+    for name, score in sorted(opened(value.get("scores")).items()):
+        if score is not None and not isinstance(score, dict | list):
+            yield annotation(name, score, "unknown")
+    for name in ("reward", "score", "rating"):
+        if isinstance(value.get(name), int | float | str):
+            yield annotation(name, value[name], "unknown")
+
+
+SOURCE = Source("chat-json", recognises, rows, read)
