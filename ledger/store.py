@@ -277,19 +277,8 @@ class Store:
         query = "SELECT size, codec, bytes FROM blobs WHERE digest = ?"
         return cast("tuple[int, str, bytes] | None", self._connection.execute(query, (digest,)).fetchone())
 
-    def blob_rows(self) -> Iterator[tuple[int, Any, Any, Any, Any]]:
-        """Return every blob with its rowid, one at a time; columns as they are, whatever their type."""
-        query = "SELECT rowid, digest, size, codec, bytes FROM blobs WHERE rowid > ? ORDER BY rowid LIMIT 1"
-        last = -(2**63)
-        while row := self._connection.execute(query, (last,)).fetchone():
-            yield cast("tuple[int, Any, Any, Any, Any]", row)
-            last = cast("int", row[0])
-
     def holds(self, digest: bytes) -> bool:
         return self._connection.execute("SELECT 1 FROM blobs WHERE digest = ?", (digest,)).get is not None
-
-    def blob_digests(self) -> set[bytes]:
-        return {cast("bytes", row[0]) for row in self._connection.execute("SELECT digest FROM blobs")}
 
     def referring(self, digest: str) -> list[int]:
         """Return the positions of all events that name the content; reads every event, so only for bad news."""
@@ -322,55 +311,11 @@ class Store:
         """Return a number that changes once another connection has committed."""
         return cast("int", self._connection.execute("PRAGMA data_version").get)
 
-    # What the verifier asks.
-
-    def rows_to_check(self, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
-        """Return events with their origin as the ninth column, whatever the columns' types."""
-        query = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
-        while chunk := self._connection.execute(query, (after, upto)).fetchall():
-            yield from chunk
-            after = cast("int", chunk[-1][0])
-
     def origins(self) -> dict[int, str]:
         """Return the names of all origins by their numbers; the first is where this journal was born."""
         return dict(
             cast("list[tuple[int, str]]", self._connection.execute("SELECT origin, name FROM origins").fetchall())
         )
-
-    def version_before(self, origin: int, stream: str, upto: int) -> int:
-        """Return the version that a stream had reached at a position."""
-        query = "SELECT max(version) FROM events WHERE origin = ? AND stream = ? AND seq <= ?"
-        return cast("int", self._connection.execute(query, (origin, stream, upto)).get or 0)
-
-    def repeated(self) -> Iterator[tuple[str, list[int]]]:
-        """Return what must be unique and isn't, reading the table and not the indexes that should have seen to it."""
-        for what, columns in (
-            ("id", "id, origin"),
-            ("version", "stream, version, origin"),
-            ("key", "key, kind, origin"),
-        ):
-            query = (
-                f"SELECT group_concat(seq) FROM events NOT INDEXED WHERE {columns.split(',')[0]} IS NOT NULL"  # noqa: S608 - our own column names, no input
-                f" GROUP BY {columns} HAVING count(*) > 1"
-            )
-            for row in self._connection.execute(query):
-                yield what, sorted(map(int, str(row[0]).split(",")))
-
-    def schema_differences(self) -> list[str]:
-        """Return the names of tables, indexes and triggers that aren't as this format declares them."""
-        query = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
-        found = {cast("str", name): cast("str", sql) for name, sql in self._connection.execute(query)}
-        model = apsw.Connection(":memory:")
-        try:
-            model.execute(SCHEMA)
-            declared = {cast("str", name): cast("str", sql) for name, sql in model.execute(query)}
-        finally:
-            model.close()
-        return sorted(name for name in found.keys() | declared.keys() if found.get(name) != declared.get(name))
-
-    def integrity(self) -> list[str]:
-        rows = self._connection.execute("PRAGMA integrity_check").fetchall()
-        return [str(row[0]) for row in rows if row[0] != "ok"]
 
     # The writer's transaction.
 

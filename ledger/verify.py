@@ -1,23 +1,57 @@
 """Verifying: every way in which a journal can differ from what was recorded, as findings.
 
-A check returns all that it finds. Nothing here trusts an index or a column that it can derive again from the stored
-bytes. What no check of one file can show is a tail that was cut off: for that, compare a checkpoint kept elsewhere.
+A check returns all that it finds. Nothing here trusts a column that it can derive again from the stored bytes. What no
+check of one file can show is a tail that was cut off: for that, compare a checkpoint kept elsewhere.
+
+Rows are looked at many at once; only where something is off are they looked at one by one, to name it. What is kept is
+bounded, but for one bit a content and what there is to say about damage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import apsw
 import msgspec
+from blake3 import blake3
 
 from ledger import digests, refusals
+from ledger.digests import CHAIN, LEAF
+from ledger.inspecting import BUSY, Inspected, Lost, Rows
 from ledger.recorded import ERASED_KIND, Envelope, references
-from ledger.store import OWN, Store, unpack
+from ledger.store import DISK_ERRORS, OWN
 
 _envelope = msgspec.json.Decoder(Envelope).decode
+
+FINDINGS = {
+    "unreadable": "SQLite can't read a part of the file",
+    "structure-damaged": "SQLite's own check of the file fails",
+    "schema-changed": "a table, an index or a trigger isn't as it was made",
+    "event-misplaced": "an event stands where none can be",
+    "event-missing": "an event was removed",
+    "event-changed": "the bytes of an event, or its id, were changed",
+    "chain-broken": "an event doesn't follow the one before it",
+    "event-illegible": "the bytes of an event are none",
+    "column-changed": "a column says something else than the event",
+    "version-wrong": "a stream has a gap, or an event twice",
+    "recorded-twice": "what may be recorded once is there twice",
+    "origin-unknown": "an event comes from an origin that isn't there",
+    "origin-unused": "an origin has no events",
+    "origin-unannounced": "events of another origin aren't announced as they stand",
+    "content-missing": "a content is gone and wasn't erased",
+    "content-damaged": "a content isn't what its digest says",
+    "content-unreferred": "no event names a content",
+}
+IMPORTED_KIND = "bundle-imported@1"
+UNKNOWN = object()  # the head after an event that isn't there
+STREAMS_REMEMBERED = 50_000
+SPARSE = 64  # rows of blobs are numbered one by one, but contents may have been erased
+QUOTES = 12  # in the end of an event's bytes, from its key on; two more around a key that isn't null
+TEXT_OR_NULL = {str, type(None)}
+_MARK = b'"blob":"b3:'
 
 
 class Finding(NamedTuple):
@@ -38,7 +72,7 @@ def verify(path: Path, *, full: bool = False, after: int = 0, vfs: str | None = 
 
     ``full`` also reads every blob and lets SQLite check its own structures. Refuses by name what is no journal.
     """
-    store = Store(path, vfs=vfs)
+    store = Inspected(path, vfs=vfs)
     try:
         return _Check(store, full=full, after=after).run()
     finally:
@@ -48,38 +82,56 @@ def verify(path: Path, *, full: bool = False, after: int = 0, vfs: str | None = 
 class _Check:
     """One walk over the journal, and what it has seen so far."""
 
-    def __init__(self, store: Store, *, full: bool, after: int) -> None:
+    def __init__(self, store: Inspected, *, full: bool, after: int) -> None:
         self.store = store
         self.full = full
         self.after = after
         self.findings: list[Finding] = []
-        self.versions: dict[tuple[int, str], int] = {}
-        self.held: set[bytes] = set()
-        self.bad: dict[bytes, str] = {}
+        self.last = self.blobs = 0
+        self.origins: dict[Any, str] = {}
+        self.seen: set[Any] = set()
+        self.pending: list[list[Any]] = []  # [origin, events]: what an announcement must come for
+        self.expected = after + 1
+        self.head: object = bytes(32)  # before the expected event
+        self.versions: dict[str, int] = {}
+        self.bad: dict[object, str] = {}
         self.named: dict[bytes, list[int]] = {}
-        self.referred: set[bytes] = set()
-        self.erased: set[str] = set()
-        self.unreadable: set[int] = set()
+        self.referred = bytearray()  # a bit for each row of blobs
+        self.far: set[int] = set()  # rows whose numbers are too great for that
 
     def run(self) -> list[Finding]:
-        last, _ = self.store.last()
-        if not 0 <= self.after <= last:
-            raise refusals.NoSuchEvent(self.after, last)
-        parts: list[Callable[[], None]] = [self._schema, self._contents, lambda: self._events(last), self._blobs]
+        self._part(self._measure)
+        if not 0 <= self.after <= self.last:
+            raise refusals.NoSuchEvent(self.after, self.last)
+        parts: list[Callable[[], None]] = [self._schema, self._contents, self._events, self._end, self._blobs]
         if self.full:
-            parts += [self._repeated, self._structure]
+            parts.append(self._structure)
         for part in parts:
-            try:
-                part()
-            except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
-                self._add("unreadable", 0, "ledger.db", f"SQLite can't read a part of the file: {error}")
+            self._part(part)
+        if any(finding.name in ("schema-changed", "structure-damaged") for finding in self.findings):
+            self._part(self._repeated)  # otherwise the indexes saw to it
         return sorted(self.findings, key=lambda finding: (finding.seq, finding.name))
+
+    def _part(self, part: Callable[[], None]) -> None:
+        try:
+            part()
+        except BUSY:
+            raise
+        except DISK_ERRORS as error:
+            self._add("unreadable", 0, "ledger.db", f"SQLite can't read a part of the file: {error}")
 
     def _add(self, name: str, seq: int, place: str, meaning: str, remedy: str = "") -> None:
         again = f"run `exp check --from {max(seq - 1, 0)}` after restoring; nothing after event {max(seq - 1, 0)} holds"
         self.findings.append(Finding(name, seq, place, meaning, remedy or (again if seq else RESTORE)))
 
+    def _add_event(self, name: str, seq: int, meaning: str) -> None:
+        self._add(name, seq, f"event {seq}", f"event {seq} {meaning}")
+
     # The file.
+
+    def _measure(self) -> None:
+        self.last, self.blobs, count = self.store.end()
+        self.referred = bytearray(min(self.blobs, SPARSE * count) // 8 + 1)
 
     def _schema(self) -> None:
         for name in self.store.schema_differences():
@@ -102,70 +154,145 @@ class _Check:
 
     # The events.
 
-    def _events(self, last: int) -> None:
-        before = self.store.row(self.after) if self.after else None
-        head: bytes | None = before[2] if before else (None if self.after else bytes(32))
-        expected = self.after + 1
-        origins = self.store.origins()
-        for row in self._rows(last):
-            seq, origin = row[0], row[8]
-            if seq != expected:
-                self._missing(expected, seq - 1)
-                head = None
-            expected = seq + 1
-            self._event(row, head)
-            if origin not in origins:
-                self._add("origin-unknown", seq, f"event {seq}", f"event {seq} comes from no known origin")
-            head = row[2]
-        if expected <= last:
-            self._missing(expected, last)
+    def _events(self) -> None:
+        self.origins = self.store.names()
+        if self.after:
+            before = self.store.row(self.after)
+            self.head = before[2] if before else UNKNOWN
+            for origin in self.store.origins_of(self.store.own_before(self.after), self.after):
+                self._await(origin)
+        else:
+            for seq in self.store.before_first():
+                self._add_event("event-misplaced", seq, "stands before the first")
+        for rows in self.store.events(self.after, self.last):
+            if isinstance(rows, Lost):
+                self._lost(rows)
+            elif not self._all_hold(rows):
+                for row in rows:
+                    self._event(row)
+        if self.expected <= self.last:
+            self._missing(self.last)
 
-    def _rows(self, last: int) -> Iterator[Any]:
-        """Return the rows, one by one where SQLite can't read a run of them."""
-        reached = self.after
-        try:
-            for row in self.store.rows_to_check(self.after, last):
-                yield row
-                reached = row[0]
-        except apsw.CorruptError:
-            for seq in range(reached + 1, last + 1):
-                try:
-                    yield from self.store.rows_to_check(seq - 1, seq)
-                except apsw.CorruptError:
-                    self.unreadable.add(seq)
-                    self._add("unreadable", seq, f"event {seq}", f"event {seq} can't be read from the file")
+    def _lost(self, lost: Lost) -> None:
+        if lost.after + 1 == lost.upto:
+            self._add_event("unreadable", lost.upto, f"can't be read from the file: {lost.reason}")
+        else:
+            reason = f"events {lost.after + 1} to {lost.upto} can't be read from the file: {lost.reason}"
+            self._add("unreadable", lost.after + 1, f"events {lost.after + 1} to {lost.upto}", reason)
+        if lost.after >= self.expected:
+            self._missing(lost.after)
+        self.expected, self.head = max(self.expected, lost.upto + 1), UNKNOWN
 
-    def _missing(self, first: int, last: int) -> None:
-        for seq in sorted(set(range(first, last + 1)) - self.unreadable):
-            self._add("event-missing", seq, f"event {seq}", f"event {seq} is missing")
+    def _missing(self, upto: int) -> None:
+        first, self.expected = self.expected, upto + 1
+        if first == upto:
+            self._add_event("event-missing", first, "is missing")
+        else:
+            which = f"events {first} to {upto}"
+            self._add("event-missing", first, which, f"{which} are missing")
 
-    def _event(self, row: Any, head: bytes | None) -> None:  # noqa: ANN401 - columns as they are, whatever their type
-        seq, ident, stored_head, stored = row[0], row[1], row[2], row[7]
-        if digests.event_id(stored) != ident:
-            self._add("event-changed", seq, f"event {seq}", f"event {seq} is not what was recorded")
-        elif head is not None and digests.chained(head, ident) != stored_head:
-            self._add(
-                "chain-broken", seq, f"event {seq}", f"event {seq} doesn't follow event {seq - 1}: its head differs"
-            )
-        try:
-            envelope = _envelope(stored)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            self._add("event-illegible", seq, f"event {seq}", f"event {seq} is no event in canonical JSON")
-            return
-        self._columns(seq, row, envelope)
-        self._version(seq, row, envelope)
-        self._references(seq, envelope, stored)
-
-    def _columns(self, seq: int, row: Any, envelope: Envelope) -> None:  # noqa: ANN401 - a damaged row holds anything
-        if (envelope.kind, envelope.stream, envelope.version, envelope.key) == row[3:7]:
-            return
-        for name, said, stored in (
-            ("kind", row[3], envelope.kind),
-            ("stream", row[4], envelope.stream),
-            ("version", row[5], envelope.version),
-            ("key", row[6], envelope.key),
+    def _all_hold(self, rows: Rows) -> bool:
+        """Tell whether there is nothing to say about rows; when there is, nothing was taken in."""
+        seqs, ids, heads, kinds, streams, versions, keys, stored, origins = zip(*rows, strict=True)
+        if seqs != tuple(range(self.expected, self.expected + len(rows))) or not self._is_own(kinds, origins):
+            return False
+        if (
+            set(map(type, stored)) != {bytes}
+            or set(map(type, ids + heads)) != {bytes}
+            or not isinstance(self.head, bytes)
         ):
-            if said != stored:
+            return False
+        if not all(map(eq, ids, [blake3(LEAF + one).digest() for one in stored])):
+            return False
+        before = (self.head, *heads[:-1])
+        if not all(
+            map(eq, heads, [blake3(CHAIN + head + ident).digest() for head, ident in zip(before, ids, strict=True)])
+        ):
+            return False
+        if not (
+            self._all_legible(stored)
+            and _columns_hold(kinds, streams, versions, keys, stored)
+            and self._versions_hold(seqs, streams, versions)
+        ):
+            return False
+        self._refer((seq, one) for seq, one in zip(seqs, stored, strict=True) if _MARK in one)
+        self.expected, self.head = seqs[-1] + 1, heads[-1]
+        return True
+
+    def _is_own(self, kinds: Sequence[object], origins: Sequence[object]) -> bool:
+        return (
+            not self.pending and OWN in self.origins and set(map(type, origins)) == {int} and set(origins) == {OWN}
+        ) and IMPORTED_KIND not in kinds
+
+    def _all_legible(self, stored: Iterable[bytes]) -> bool:
+        if self.full:
+            try:
+                for one in stored:
+                    _envelope(one)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return False
+        return True
+
+    def _versions_hold(self, seqs: Sequence[int], streams: Sequence[str], versions: Sequence[int]) -> bool:
+        reached: dict[str, int] = {}
+        for seq, stream, version in zip(seqs, streams, versions, strict=True):
+            before = reached.get(stream)
+            if before is None:
+                before = self._reached(stream, seq, version)
+            if version != before + 1:
+                return False
+            reached[stream] = version
+        self._remember(reached)
+        return True
+
+    def _reached(self, stream: str, seq: int, version: int) -> int:
+        """Return the version of a stream before an event, asking only when it can't be the first and isn't remembered.
+
+        That no version occurs twice is what the unique index is for.
+        """
+        before = self.versions.get(stream)
+        if before is None:
+            return 0 if version == 1 else self.store.version_before(stream, seq, version - 1)
+        return before
+
+    def _remember(self, reached: dict[str, int]) -> None:
+        if len(self.versions) > STREAMS_REMEMBERED:
+            self.versions.clear()
+        self.versions.update(reached)
+
+    # An event by itself.
+
+    def _event(self, row: Sequence[Any]) -> None:
+        seq, ident, head, stored, origin = row[0], row[1], row[2], row[7], row[8]
+        if seq < self.expected:
+            self._add_event("event-misplaced", seq, "stands behind others of its place")
+            return
+        if seq > self.expected:
+            self._missing(seq - 1)
+            self.head = UNKNOWN
+        if not isinstance(stored, bytes) or digests.event_id(stored) != ident:
+            self._add_event("event-changed", seq, "is not what was recorded")
+        elif self.head is not UNKNOWN and not (
+            isinstance(self.head, bytes) and digests.chained(self.head, ident) == head
+        ):
+            self._add_event("chain-broken", seq, f"doesn't follow event {seq - 1}: its head differs")
+        self.expected, self.head = seq + 1, head
+        try:
+            event = _envelope(stored if isinstance(stored, bytes) else b"")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._add_event("event-illegible", seq, "is no event in canonical JSON")
+            event = None
+        self._origin(seq, origin, event)
+        if event is not None:
+            self._columns(seq, row, event)
+            self._version(seq, origin, event)
+            self._refer([(seq, stored)])
+
+    def _columns(self, seq: int, row: Sequence[Any], event: Envelope) -> None:
+        pairs = zip(("kind", "stream", "version", "key"), row[3:7], strict=True)
+        for name, said in pairs:
+            stored = getattr(event, name)
+            if said != stored or type(said) is not type(stored):
                 self._add(
                     "column-changed",
                     seq,
@@ -173,62 +300,181 @@ class _Check:
                     f"the column {name} of event {seq} says {said!r}, but the event says {stored!r}",
                 )
 
-    def _version(self, seq: int, row: Any, envelope: Envelope) -> None:  # noqa: ANN401 - a damaged row holds anything
-        if row[8] > OWN and row[8] in self.store.origins():
+    def _version(self, seq: int, origin: object, event: Envelope) -> None:
+        if origin != OWN:
             return  # a part of another journal was imported: its streams have gaps
-        stream = (row[8], envelope.stream)
-        before = self.versions.get(stream)
-        if before is None:
-            before = self.store.version_before(row[8], envelope.stream, self.after) if self.after else 0
-        if envelope.version != before + 1:
+        before = self._reached(event.stream, seq, event.version)
+        if event.version != before + 1:
             self._add(
                 "version-wrong",
                 seq,
-                f"event {seq}, stream {envelope.stream}",
-                f"event {seq} has version {envelope.version} of its stream and should have {before + 1}",
+                f"event {seq}, stream {event.stream}",
+                f"event {seq} has version {event.version} of its stream and should have {before + 1}",
             )
-        self.versions[stream] = envelope.version
+        self._remember({event.stream: event.version})
+
+    # Origins.
+
+    def _origin(self, seq: int, origin: object, event: Envelope | None) -> None:
+        if origin not in self.origins:
+            self._add_event("origin-unknown", seq, "comes from no known origin")
+        self.seen.add(origin)
+        if origin != OWN:
+            self._await(origin)
+            return
+        announced = None
+        if event is not None and event.kind == IMPORTED_KIND:
+            announced = _announced(event)
+        elif not self.pending:
+            return
+        waiting = [[self.origins.get(number), events] for number, events in self.pending]
+        self.pending = []
+        if announced != waiting:
+            self._add_event("origin-unannounced", seq, f"doesn't announce the {_counted(waiting)} that it should")
+
+    def _await(self, origin: object) -> None:
+        if not self.pending or self.pending[-1][0] != origin:
+            self.pending.append([origin, 0])
+        self.pending[-1][1] += 1
+
+    def _end(self) -> None:
+        if self.pending:
+            waiting = [[self.origins.get(number), events] for number, events in self.pending]
+            self._add_event(
+                "origin-unannounced", self.last, f"ends the journal, and nothing announces {_counted(waiting)}"
+            )
+        if not self.after:
+            for number in sorted(self.origins.keys() - self.seen - {OWN}):
+                name = self.origins[number]
+                self._add("origin-unused", 0, f"origins, {number}", f"no event comes from the origin {name}")
 
     # The contents.
 
-    def _references(self, seq: int, envelope: Envelope, stored: bytes) -> None:
-        if envelope.kind == ERASED_KIND and envelope.key is not None:
-            self.erased.add(envelope.key)
-        for name in references(stored):
-            digest = digests.raw(name.decode())
-            self.referred.add(digest)
-            if digest in self.bad or digest not in self.held:
-                self.named.setdefault(digest, []).append(seq)
+    def _refer(self, events: Iterable[tuple[int, bytes]]) -> None:
+        """Note which contents events name, and who names those that aren't there or aren't what they should be."""
+        found: dict[bytes, list[int]] = {}
+        for seq, stored in events:
+            for name in references(stored):
+                found.setdefault(digests.raw(name.decode()), []).append(seq)
+        places = self.store.blob_places(list(found))
+        for digest, seqs in found.items():
+            place = places.get(digest)
+            if place is None or digest in self.bad:
+                self.named.setdefault(digest, []).extend(dict.fromkeys(seqs))
+            if place is None:
+                continue
+            if 0 < place < 8 * len(self.referred):
+                self.referred[place >> 3] |= 1 << (place & 7)
+            else:
+                self.far.add(place)
 
     def _contents(self) -> None:
-        """Find out which blobs there are, and with ``full`` whether each is what its digest says."""
+        """With ``full`` find out which blobs aren't what their digests say."""
         if not self.full:
-            self.held = self.store.blob_digests()
             return
-        for rowid, digest, size, codec, stored in self.store.blob_rows():
-            content = unpack(size, codec, stored)
-            if content is None or digests.content_digest(content) != digests.named(digest):
-                self.bad[digest] = f"blob {rowid}"
-            self.held.add(digest)
+        for rows in self.store.blobs(self.blobs):
+            if isinstance(rows, Lost):
+                self._add(
+                    "unreadable", 0, "blobs", f"blobs {rows.after + 1} to {rows.upto} can't be read: {rows.reason}"
+                )
+                continue
+            for row, digest, size, codec, stored in rows:
+                content = _plain(size, codec, stored)
+                if content is None or blake3(content).digest() != digest:
+                    self.bad[digest if isinstance(digest, bytes) else row] = f"blob {row}"
 
     def _blobs(self) -> None:
         for digest, seqs in self.named.items():
             name = digests.named(digest)
             if digest in self.bad:
                 self._add_blob("content-damaged", name, "isn't what its digest says", seqs)
-            elif name not in self.erased:
+            elif not self._erased(name):
                 self._add_blob("content-missing", name, "is missing", seqs)
-        if not self.full:
-            return
-        for digest, place in self.bad.items():
-            if digest not in self.named:
-                self._add(
-                    "content-damaged", 0, place, f"the content {digests.named(digest)} isn't what its digest says"
-                )
-        if not self.after:
-            for digest in sorted(self.held - self.referred - self.bad.keys()):
-                self._add("content-unreferred", 0, "blobs", f"no event names the content {digests.named(digest)}")
+        for key, place in self.bad.items():
+            if key not in self.named:
+                shown = digests.named(key) if isinstance(key, bytes) else "there"
+                self._add("content-damaged", 0, place, f"the content {shown} isn't what its digest says")
+        if self.full and not self.after:
+            self._unreferred()
+
+    def _unreferred(self) -> None:
+        for row, digest in self.store.blob_rows(self.blobs):
+            near = 0 < row < 8 * len(self.referred)
+            there = self.referred[row >> 3] & 1 << (row & 7) if near else row in self.far
+            if not there and digest not in self.bad and row not in self.bad:
+                shown = digests.named(digest) if isinstance(digest, bytes) else "of no digest"
+                self._add("content-unreferred", 0, f"blob {row}", f"no event names the content {shown}")
+
+    def _erased(self, name: str) -> bool:
+        """Tell whether an event says that a content was removed on purpose."""
+        for stored in self.store.keyed(ERASED_KIND, name):
+            try:
+                event = _envelope(stored)
+            except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+                continue
+            if (event.kind, event.key) == (ERASED_KIND, name):
+                return True
+        return False
 
     def _add_blob(self, name: str, digest: str, how: str, seqs: list[int]) -> None:
         events = refusals.sequence(seqs)
         self._add(name, seqs[0], f"blobs, for {events}", f"the content {digest} {how}; it belongs to {events}", RESTORE)
+
+
+def _columns_hold(
+    kinds: Sequence[object],
+    streams: Sequence[object],
+    versions: Sequence[object],
+    keys: Sequence[object],
+    stored: Sequence[bytes],
+) -> bool:
+    """Tell whether the bytes end with what the columns say; False also for text that JSON writes with escapes."""
+    if set(map(type, kinds)) | set(map(type, streams)) != {str} or set(map(type, versions)) != {int}:
+        return False
+    if not set(map(type, keys)) <= TEXT_OR_NULL:
+        return False
+    for kind, stream, version, key, one in zip(kinds, streams, versions, keys, stored, strict=True):
+        quoted = "null" if key is None else f'"{key}"'
+        end = f',"key":{quoted},"kind":"{kind}","stream":"{stream}","version":{version}}}'
+        if end.count('"') != QUOTES + 2 * (key is not None) or "\\" in end or not one.endswith(end.encode()):
+            return False
+    return True
+
+
+def _plain(size: object, codec: object, stored: object) -> bytes | None:
+    """Return the plain bytes of a blob, or None when the row isn't one of exactly so many."""
+    if not isinstance(size, int) or not isinstance(stored, bytes):
+        return None
+    if codec == "zlib":
+        unpacking = zlib.decompressobj()
+        try:
+            stored = unpacking.decompress(stored, max(size, 0) + 1)
+        except (zlib.error, OverflowError):
+            return None
+        if not unpacking.eof or unpacking.unused_data:
+            return None
+    elif codec != "plain":
+        return None
+    return stored if len(stored) == size else None
+
+
+class _Counted(msgspec.Struct):
+    events: int
+    origin: str
+
+
+class _Announcement(msgspec.Struct):
+    origins: list[_Counted]
+
+
+def _announced(event: Envelope) -> list[list[Any]] | None:
+    """Return what an event says stands before it, origins without events left out; None when it says nothing."""
+    try:
+        body = msgspec.json.decode(event.body, type=_Announcement)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return [[counted.origin, counted.events] for counted in body.origins if counted.events]
+
+
+def _counted(waiting: list[list[Any]]) -> str:
+    return " and ".join(f"{events} of {name}" for name, events in waiting) or "nothing"
