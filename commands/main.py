@@ -105,6 +105,7 @@ TREE = Branch(
             {"serve": Leaf("provider", "Serve the embedded provider on loopback.")},
         ),
         "quickstart": Leaf("quickstart", "Take the whole path on a shipped corpus, offline."),
+        "replay": Leaf("replay", "Compute again what was published, and compare."),
         "run": Leaf("run", "Serve the routed models on loopback."),
         "show": Leaf("show", "Show an event with its causes and effects."),
         "why": Leaf("why", "Show what a value comes from."),

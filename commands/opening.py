@@ -19,9 +19,12 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-def open_journal(root: Path, command: str, *families: Family, create: bool = False) -> Journal:
+def open_journal(
+    root: Path, command: str, *families: Family, create: bool = False, reading: str | None = None
+) -> Journal:
     """Open the root's journal for a command such as ``build``; with ``create`` the root is made when it isn't there.
 
+    ``reading`` names an origin whose imported events are read instead of the journal's own.
     The caller closes it. What stands in the way is refused by name.
     """
     from ledger.journal import Journal  # noqa: PLC0415 - SQLite is loaded by the commands that need it
@@ -33,6 +36,7 @@ def open_journal(root: Path, command: str, *families: Family, create: bool = Fal
         clock=now_us,
         create=create,
         process=secrets.token_hex(8),
+        reading=reading,
     )
 
 

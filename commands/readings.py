@@ -159,5 +159,9 @@ def read_build(journal: Journal, project: str) -> Build:
 
     The journal must have been opened with ``ledger.families.builds.FAMILY``.
     """
-    completed: BuildCompleted = journal.state(builds.FAMILY).of(project)
+    return recorded_build(journal, journal.state(builds.FAMILY).of(project))
+
+
+def recorded_build(journal: Journal, completed: BuildCompleted) -> Build:
+    """Return a build that is recorded, whether or not its project still uses it."""
     return Build(journal, completed, _manifests.decode(journal.blob(completed.manifest.blob)))

@@ -175,12 +175,7 @@ def _inputs(build: Build, scene: Scene, request: Request, endpoints: Sequence[En
                 alias=one.alias,
                 endpoint=one.digest,
                 base_url=questions.base_url(one),
-                prices=(
-                    one.capabilities.input_price,
-                    one.capabilities.output_price,
-                    one.capabilities.cached_input_price,
-                    one.capabilities.cache_write_price,
-                ),
+                prices=prices_of(one),
             )
             for one in endpoints
         ),
@@ -189,6 +184,12 @@ def _inputs(build: Build, scene: Scene, request: Request, endpoints: Sequence[En
         tolerance=TOLERANCE,
         versions=VERSIONS,
     )
+
+
+def prices_of(endpoint: Endpoint) -> tuple[NanoUSD | None, ...]:
+    """Return a model's prices as an optimization freezes them."""
+    able = endpoint.capabilities
+    return (able.input_price, able.output_price, able.cached_input_price, able.cache_write_price)
 
 
 def estimate(journal: Journal, made: Plan) -> estimates.Estimate:

@@ -150,6 +150,6 @@ async def rederived(journal: Journal, plan: Plan, perform: Replaying) -> Finishe
     asking = Asking(journal, perform, run)
     source = Replayed(journal, asking, plan.embedder, plan.build.fit_index)
     source.following.expect(plan.parts)
-    outcomes = tuple([await roll_out(plan.scene, part, source) for part in plan.parts])
+    outcomes = tuple(await asyncio.gather(*(roll_out(plan.scene, part, source) for part in plan.parts)))
     source.following.finish()
     return Finished(freeze(plan, outcomes, source.stand_ins), outcomes, asking.spend())

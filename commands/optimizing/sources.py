@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from projections.retrieval import Example, Index
 
 STAND_IN = "exp-stand-in"
+MOST_SCORES = 1 << 20  # that are held at once
 
 
 class Retrieving:
@@ -34,7 +36,7 @@ class Retrieving:
     def __init__(self, asking: Asking, embedder: Endpoint, index: Index) -> None:
         self.asking = asking
         self._embedder = embedder
-        self._index = index
+        self.index = index
         self._vectors: dict[str, bytes] = {}
         self.stand_ins: set[str] = set()
 
@@ -47,10 +49,14 @@ class Retrieving:
 
     async def near(self, text: str, lineage: str) -> Sequence[Example]:
         """Return the recorded actions nearest to a text, but for those of its own lineage."""
+        return self.index.search(await self.vector(text), asked.EXAMPLES, without_lineage=lineage)
+
+    async def vector(self, text: str) -> bytes:
+        """Return the vector of a text."""
         vector = self._vectors.get(text)
         if vector is None:
             vector = self._vectors[text] = (await self.asking.embed(self._embedder, (text,)))[0]
-        return self._index.search(vector, asked.EXAMPLES, without_lineage=lineage)
+        return vector
 
 
 class Asked(Retrieving):
@@ -127,11 +133,37 @@ class Following:
 
 
 class Replayed(Retrieving):
-    """Reads answers back as a rollout needs them."""
+    """Reads answers back as a rollout needs them; what rollouts look up at the same time is looked up together."""
 
     def __init__(self, journal: Journal, asking: Asking, embedder: Endpoint, index: Index) -> None:
         super().__init__(asking, embedder, index)
         self.following = Following(journal, asking)
+        self._together = max(1, MOST_SCORES // max(1, len(index)))
+        self._waiting: list[tuple[bytes, str, asyncio.Future[Sequence[Example]]]] = []
+
+    async def near(self, text: str, lineage: str) -> Sequence[Example]:
+        """Return the recorded actions nearest to a text, but for those of its own lineage."""
+        vector = await self.vector(text)
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Sequence[Example]] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._look_up)  # after all rollouts that can go on now have asked for theirs
+        self._waiting.append((vector, lineage, found))
+        return await found
+
+    def _look_up(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for first in range(0, len(waiting), self._together):
+            vectors, lineages, futures = zip(*waiting[first : first + self._together], strict=True)
+            try:
+                rows = self.index.search_many(vectors, asked.EXAMPLES, without_lineages=lineages)
+            except Exception as error:  # noqa: BLE001 - whoever waits must learn of it
+                for future in futures:
+                    future.set_exception(error)
+                continue
+            for future, found in zip(futures, rows, strict=True):
+                if not future.done():
+                    future.set_result(found)
 
     async def ask(
         self, endpoint: Endpoint, question: Question, *, attempt: int, accept: Accept | None = None
