@@ -116,6 +116,7 @@ Commands:
   optimize    Learn from simulated rollouts.
   provider    The embedded provider.
   quickstart  Take the whole path on a shipped corpus, offline.
+  replay      Compute again what was published, and compare.
   run         Serve the routed models on loopback.
   show        Show an event with its causes and effects.
   why         Show what a value comes from.

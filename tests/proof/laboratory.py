@@ -6,7 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,12 @@ from commands.perform.asking import Asking, Run
 from commands.perform.outcome import Answered, Outcome
 from commands.perform.scripted import Scripted
 from commands.readings import read_build
+from ledger.episode import Turn
 from ledger.event import Blobs, Step
 from ledger.families import budget, builds, calls, cells, imports, judging, policies, providers, traces
 from ledger.families.judging import DEFAULT_RUBRIC, JudgeSetUp, Rubric, SetUpJudge, rubric_bytes, setup_id
 from ledger.families.providers import Capabilities, ConfigureProviders, Connection, Endpoint, Model
-from ledger.families.traces import Exclusion, Trace, Turn
+from ledger.families.traces import Exclusion, Trace
 from ledger.journal import Journal
 from ledger.money import NANO
 from ledger.prompt import Question
@@ -250,7 +251,7 @@ class Laboratory:
         alias = endpoint.alias
         request = json.loads(question.body)["request"]
         if alias == "embed":
-            return Answered(_vectors(request["input"]), latency_us=1_000)
+            return Answered(_vectors(request), latency_us=1_000)
         said = self.facts.says(alias, request)
         served = self.facts.served.get(alias, request["model"])
         return Answered(_completion(served, self._usual(alias, request) if said is None else said), latency_us=5_000)
@@ -289,11 +290,12 @@ def _completion(served: str, said: str | dict[str, Any]) -> bytes:
     return json.dumps({"id": "c", "model": served, "choices": [choice], "usage": usage}).encode()
 
 
-def _vectors(texts: str | Sequence[str]) -> bytes:
+def _vectors(request: dict[str, Any]) -> bytes:
+    texts = request["input"]
     listed = [texts] if isinstance(texts, str) else texts
     rows = hashing.embed_many(list(listed), 32).astype("<f4")
     data = [
         {"index": index, "embedding": base64.b64encode(np.ascontiguousarray(row).tobytes()).decode()}
         for index, row in enumerate(rows)
     ]
-    return json.dumps({"data": data, "model": "model-embed", "usage": {"prompt_tokens": 1}}).encode()
+    return json.dumps({"data": data, "model": request["model"], "usage": {"prompt_tokens": 1}}).encode()

@@ -22,10 +22,6 @@ def resolves() -> None:
     socket.getaddrinfo("example.org", 80)
 
 
-def makes_a_pair() -> None:
-    socket.socketpair()
-
-
 def starts_a_process() -> None:
     subprocess.run([sys.executable, "-c", ""], check=True)
 
@@ -39,7 +35,7 @@ def forks() -> None:
         os._exit(0)
 
 
-WAYS = (connects, resolves, makes_a_pair, starts_a_process, runs_a_shell, forks)
+WAYS = (connects, resolves, starts_a_process, runs_a_shell, forks)
 
 
 @pytest.mark.parametrize("way", WAYS)

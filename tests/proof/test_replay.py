@@ -217,15 +217,15 @@ def test_a_question_that_has_no_answer_is_named_with_the_nearest_and_the_first_p
     root: Path, replay: Replay
 ) -> None:
     def change(forger: Forger) -> None:
-        reference = forger.body("candidate-turned@1", shape="calls")["reply"]
+        reference = forger.body("world-model-answered@1")["reply"]
         said = forger.content(reference)
-        assert b"at work" in said
-        forger.replace(reference, said.replace(b"at work", b"at play"))
+        assert b"as asked" in said
+        forger.replace(reference, said.replace(b"as asked", b"as wished"))
 
     forged(root, change)
     status, said, error = replay(root)
     assert (status, error["name"]) == (52, "question-not-in-journal")
-    assert "/request/messages/1/content" in error["what"] or "/request/input" in error["what"]
+    assert "differs first at /request/messages/3/content" in error["what"]
     assert differing(said)["run"]["status"] == "differs"
     assert said["build"][0]["status"] == "identical"
 
@@ -234,7 +234,9 @@ def test_what_was_erased_is_not_reproducible_and_never_another_number(root: Path
     erased = trace(3)
     lab = Laboratory(root)
     digest = next(
-        record.key for record in lab.journal.events() if record.kind == "trace-imported@1" and _is(lab, record.key, erased)
+        record.key
+        for record in lab.journal.events()
+        if record.kind == "trace-imported@1" and _is(lab, record.key, erased)
     )
     lab.journal.close()
     assert run(["erase", str(digest), "--reason", "asked to", "--yes", "--root", str(root)]) == 0
@@ -271,5 +273,3 @@ def test_a_replay_can_reach_nobody(root: Path, replay: Replay, monkeypatch: pyte
 
 def test_a_difference_says_where_in_its_own_words() -> None:
     assert "event 7 doesn't fit" in ReplayDiffers(7, "call-answered@1", "so").what
-
-
