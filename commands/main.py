@@ -80,6 +80,7 @@ TREE = Branch(
         "build": Leaf("build", "Import traces and build a grounded world model."),
         "cat": Leaf("cat", "Print the exact bytes of an event or a content."),
         "check": Leaf("check", "Verify the journal; silent when all is well."),
+        "checkpoint": Leaf("checkpoint", "Say what the journal holds, to be kept elsewhere."),
         "config": Branch(
             "Configure providers, budget and judge.",
             {
@@ -100,6 +101,7 @@ TREE = Branch(
             "Learn from simulated rollouts.",
             {"router": Leaf("optimize", "Learn which model to ask for which task.")},
         ),
+        "prove": Leaf("prove", "Prove that an event is in the journal."),
         "provider": Branch(
             "The embedded provider.",
             {"serve": Leaf("provider", "Serve the embedded provider on loopback.")},
@@ -108,6 +110,7 @@ TREE = Branch(
         "replay": Leaf("replay", "Compute again what was published, and compare."),
         "run": Leaf("run", "Serve the routed models on loopback."),
         "show": Leaf("show", "Show an event with its causes and effects."),
+        "verify-checkpoint": Leaf("verify_checkpoint", "Tell whether the journal only grew since; silent when it did."),
         "why": Leaf("why", "Show what a value comes from."),
     },
 )

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from commands.cli.options import Count, json_option, root_option
-from commands.render.json_text import json_text
-from commands.render.plain import one_line
 
 
 @click.command(help="Verify the journal; silent when all is well.")
@@ -20,16 +18,12 @@ from commands.render.plain import one_line
 @json_option
 def command(root: Path, after: int, *, full: bool, as_json: bool) -> int:
     """Print every finding, each with its place and remedy; exit 1 when there is one."""
+    from commands.render.findings import print_findings  # noqa: PLC0415 - as above
     from ledger.root_name import is_there  # noqa: PLC0415 - loaded when a command runs, not for --help
     from ledger.store import NAME  # noqa: PLC0415 - SQLite is loaded by the commands that need it
     from ledger.verify import verify  # noqa: PLC0415 - as above
 
     is_there(root, NAME)  # refuses a name that none can have
     findings = verify(root / NAME, full=full, after=after)
-    if as_json:
-        rows = [finding._asdict() for finding in findings]
-        click.echo(json_text({"well": not findings, "findings": rows}, indent=2))
-    else:
-        for finding in findings:
-            click.echo(f"{one_line(finding.meaning)}\n  in {one_line(finding.place)}\n  {one_line(finding.remedy)}")
+    print_findings(findings, as_json=as_json)
     return 1 if findings else 0

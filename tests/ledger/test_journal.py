@@ -379,7 +379,7 @@ def test_a_checkpoint_covers_the_ids_of_all_events(tmp_path: Path) -> None:
             journal.submit(note("a")).result()
             checkpoint = journal.checkpoint()
             ids = [record.id for record in journal.events()]
-            assert checkpoint == ("example.org/test", len(ids), root_of(ids))
+            assert checkpoint[:3] == ("example.org/test", len(ids), root_of(ids))
 
 
 def test_a_new_journal_has_a_name_of_its_own(tmp_path: Path) -> None:
