@@ -80,18 +80,34 @@ class Item(msgspec.Struct, frozen=True):
     key: str
     subject: str
     episode: Episode
+    lineage: str = ""
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What the judge made of an item: scores, or why it is excluded; and what a stand-in says of itself."""
+    """What the judge made of an item: scores, or why it is excluded; and what a stand-in says of itself.
+
+    ``again`` holds what it said when it was asked the same once more, a list of scores for each time.
+    """
 
     scores: tuple[AxisScore, ...] | None
     problem: str | None
     stand_in: str | None = None
+    again: tuple[tuple[AxisScore, ...], ...] = ()
 
     def score(self, axis: str) -> AxisScore | None:
         """Return what it says on an axis; None when the item is excluded."""
         return next((said for said in self.scores or () if said.axis == axis), None)
+
+    def repeated(self, axis: str) -> tuple[judging.Scaled, ...]:
+        """Return the scores that it gave on an axis when it was asked again."""
+        return tuple(said.score for scores in self.again for said in scores if said.axis == axis)
+
+
+class Owed(msgspec.Struct, frozen=True):
+    """An item that the judge is to be asked about, and whether that is the first time (0) or once more."""
+
+    item: Item
+    sample: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -100,6 +116,9 @@ class Plan(msgspec.Struct, frozen=True):
     whole: estimates.Estimate
     owed: estimates.Estimate
     ceiling: NanoUSD
+
+
+_NONE = Proposal(None, None)
 
 
 def chosen(lineages: Sequence[str], size: int) -> list[str]:
@@ -113,7 +132,7 @@ def sampled_from(build: Build, size: int) -> tuple[Item, ...]:
     for lineage in chosen(build.fit_lineages, size):
         digest = build.representative(lineage)
         trace = build.trace(digest)
-        found.append(Item(key=spelled(trace.name), subject=f"trace:{digest}", episode=trace.episode))
+        found.append(Item(key=spelled(trace.name), subject=f"trace:{digest}", episode=trace.episode, lineage=lineage))
     return tuple(found)
 
 
@@ -135,11 +154,19 @@ def _empty_prompt(judge: Judge) -> Prompt:
     return judging.judge_prompt(judge.setup.rubric, Episode(task="", turns=(), final=None, ended="recorded"))
 
 
-async def propose(asking: Asking, judge: Judge, owed: Sequence[Item], done: Callable[[], None]) -> None:
+def still_owed(sampled: Sequence[Item], proposals: Mapping[str, Proposal], repeats: int) -> list[Owed]:
+    """Return what the judge hasn't been asked: the items, and so many of the readable ones once more."""
+    first = [Owed(item) for item in sampled if item.subject not in proposals]
+    repeated = [item for item in sampled if proposals.get(item.subject, Proposal((), None)).scores is not None]
+    once_more = [Owed(item, 1) for item in repeated[:repeats] if not proposals.get(item.subject, _NONE).again]
+    return first + once_more
+
+
+async def propose(asking: Asking, judge: Judge, owed: Sequence[Owed], done: Callable[[], None]) -> None:
     """Have the judge propose for all that is owed. What is answered stays recorded when another call fails."""
 
-    async def one(item: Item) -> None:
-        await ask_judge(asking, judge, item.subject, item.episode)
+    async def one(one: Owed) -> None:
+        await ask_judge(asking, judge, one.item.subject, one.item.episode, sample=one.sample)
         done()
 
     outcomes = await asyncio.gather(*map(one, owed), return_exceptions=True)
@@ -159,12 +186,21 @@ def read_proposals(journal: Journal, judge: Judge, sampled: Sequence[Item]) -> d
 
 
 def _read_proposal(journal: Journal, judge: Judge, subject: str) -> Proposal | None:
-    judgments = [
-        (record.seq, event)
-        for record in journal.events(JudgmentRecorded, stream=f"judgment:{subject}")
-        if isinstance(event := record.event, JudgmentRecorded) and event.setup == judge.setup.id
-    ]
-    problems: dict[tuple[str, int], str] = {}
+    """Return what the judge first said of a subject, and what it said when it was asked the same again."""
+    by_question: dict[str, list[tuple[int, JudgmentRecorded]]] = {}
+    for record in journal.events(JudgmentRecorded, stream=f"judgment:{subject}"):
+        if isinstance(event := record.event, JudgmentRecorded) and event.setup == judge.setup.id:
+            by_question.setdefault(event.question, []).append((record.seq, event))
+    first, *rest = [_said(journal, judge, judgments) for judgments in by_question.values()] or [None]
+    if first is None:
+        return None
+    again = tuple(one.scores for one in rest if one is not None and one.scores is not None)
+    return msgspec.structs.replace(first, again=again)
+
+
+def _said(journal: Journal, judge: Judge, judgments: Sequence[tuple[int, JudgmentRecorded]]) -> Proposal | None:
+    """Return what the replies to one question say: the first that can be read, or the last one's problem."""
+    problems: dict[int, str] = {}
     for seq, event in judgments:
         reply = _reply(journal, event)
         said = read_judgment(reply.text, judge.setup.rubric) if isinstance(reply, Reply) else reply
@@ -173,9 +209,9 @@ def _read_proposal(journal: Journal, judge: Judge, subject: str) -> Proposal | N
             raise JudgmentDiffers(seq, event.axis)
         if not isinstance(said, Unreadable):
             return Proposal(said, None, _stand_in(reply))
-        problems[event.question, event.attempt] = event.problem or said.reason
-    last = [problem for (_, attempt), problem in problems.items() if attempt == ATTEMPTS - 1]
-    return Proposal(None, last[0]) if last else None
+        problems[event.attempt] = event.problem or said.reason
+    last = problems.get(ATTEMPTS - 1)
+    return None if last is None else Proposal(None, last)
 
 
 def _reply(journal: Journal, event: JudgmentRecorded) -> Reply | Unreadable:
@@ -223,7 +259,7 @@ def wanted(bench: Bench, state: judging.Judging) -> dict[str, Wanted]:
             axis=axis,
             proposal=None if proposal is None else proposal.score,
             label=None if label is None else label.score,
-            explained=label is not None and label.rationale is not None,
+            explained=label is not None and (label.rationale is not None or not label.shown),
         )
     return found
 
@@ -239,15 +275,18 @@ def labelled(
         score, text = given[key].score, given[key].rationale
         setup = bench.judge.setup.id
         before = state.label(bench.project, setup, item.subject, axis.name)
-        kept = before.rationale if before is not None and before.score == score else None
+        same = before if before is not None and before.score == score else None
+        if same is not None and text is None:
+            labels[item.subject, axis.name] = same
+            continue
         labels[item.subject, axis.name] = LabelRecorded(
             project=bench.project,
             setup=setup,
             subject=item.subject,
             axis=axis.name,
             score=score,
-            rationale=kept if text is None else blobs.put(text),
-            shown=True,
+            rationale=None if text is None else blobs.put(text),
+            shown=True if same is None else same.shown,
         )
     return labels
 
@@ -265,6 +304,10 @@ def calibrated(bench: Bench, labels: Mapping[tuple[str, str], LabelRecorded]) ->
                 judge_rationale=None if proposal is None else digests.content_digest(proposal.rationale.encode()),
                 label=None if label is None else label.score,
                 label_rationale=label.rationale.blob if label is not None and label.rationale is not None else None,
+                lineage=item.lineage,
+                blind=label is not None and not label.shown,
+                again=bench.proposals[item.subject].repeated(axis.name),
+                stand_in=bench.proposals[item.subject].stand_in is not None,
             )
         )
     return calibration(bench.judge.setup.id, bench.judge.setup.rubric, samples)

@@ -61,10 +61,10 @@ def read_judge(journal: Journal, project: str) -> Judge:
     return Judge(setup, endpoint)
 
 
-def judge_question(judge: Judge, episode: Episode) -> Question:
-    """Return what the judge is asked about an episode, as it is sent."""
+def judge_question(judge: Judge, episode: Episode, sample: int = 0) -> Question:
+    """Return what the judge is asked about an episode, as it is sent; the same once more is another sample."""
     prompt = judging.judge_prompt(judge.setup.rubric, episode)
-    return questions.question(judge.endpoint, prompt, sample=0, output_limit=OUTPUT_LIMIT)
+    return questions.question(judge.endpoint, prompt, sample=sample, output_limit=OUTPUT_LIMIT)
 
 
 def judgment(setup: Setup, subject: str, answer: Answer) -> RecordJudgment:
@@ -84,12 +84,14 @@ def judgment(setup: Setup, subject: str, answer: Answer) -> RecordJudgment:
     )
 
 
-async def ask_judge(asking: Asking, judge: Judge, subject: str, episode: Episode, also: Also | None = None) -> Judged:
+async def ask_judge(
+    asking: Asking, judge: Judge, subject: str, episode: Episode, also: Also | None = None, *, sample: int = 0
+) -> Judged:
     """Ask about an episode until a reply can be read, at most twice; each reply is recorded with its judgment.
 
-    ``also`` adds steps to be recorded together with a judgment.
+    ``also`` adds steps to be recorded together with a judgment; another ``sample`` asks the same once more.
     """
-    question = judge_question(judge, episode)
+    question = judge_question(judge, episode, sample)
     said: tuple[AxisScore, ...] | Unreadable = Unreadable(reason="never asked")
     for attempt in range(ATTEMPTS):
 

@@ -97,6 +97,10 @@ TREE = Branch(
         ),
         "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
         "log": Leaf("log", "List events, one a line."),
+        "judge": Branch(
+            "Label what a judge is compared with.",
+            {"label": Leaf("judge_label", "Label recorded traces, one at a time.")},
+        ),
         "optimize": Branch(
             "Learn from simulated rollouts.",
             {"router": Leaf("optimize", "Learn which model to ask for which task.")},

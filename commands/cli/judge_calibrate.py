@@ -9,18 +9,20 @@ import click
 import msgspec
 
 from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option, usd, yes_option
+from commands.render.calibration import report_axis
 from commands.render.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from commands.calibrating import Bench, Item, Plan, Proposal
+    from commands.calibrating import Bench, Item, Owed, Plan, Proposal
     from commands.judging import Judge
     from commands.labels import Given
+    from commands.render.result import Value
     from ledger.families.judging import LabelRecorded, Scaled
     from ledger.journal import Journal
     from ledger.money import NanoUSD
-    from projections.calibration import AxisReport, Calibration, Share
+    from projections.calibration import Calibration
 
 MOST_SHOWN = 400
 FLAG = "--maximum-provider-cost-usd"
@@ -37,6 +39,8 @@ class Asked(msgspec.Struct, frozen=True):
     yes: bool
     approve: bool
     may_prompt: bool
+    repeats: int = 0
+    partial: bool = False
 
 
 @click.command(help="Compare the judge with labels from a person.")
@@ -53,6 +57,15 @@ class Asked(msgspec.Struct, frozen=True):
 @click.option("--judgment", "judgments", multiple=True, metavar="KEY=TEXT", help="Why a person says so.")
 @click.option(FLAG, "ceiling", type=usd, metavar="USD", help="The most that this command may spend.")
 @click.option("--approve", is_flag=True, help="Approve the calibration that is reported.")
+@click.option(
+    "--repeat",
+    "repeats",
+    type=Count(0, 10_000),
+    default=0,
+    show_default=True,
+    help="How many of the sampled items the judge is asked about once more, to see whether it repeats itself.",
+)
+@click.option("--partial", is_flag=True, help="Report on the items that are labelled, and count the others.")
 @yes_option
 @non_interactive_option
 @json_option
@@ -64,7 +77,9 @@ def command(  # noqa: PLR0913 - one parameter an option
     judgments: tuple[str, ...],
     ceiling: NanoUSD | None,
     *,
+    repeats: int,
     approve: bool,
+    partial: bool,
     yes: bool,
     non_interactive: bool,
     as_json: bool,
@@ -84,6 +99,8 @@ def command(  # noqa: PLR0913 - one parameter an option
         yes=yes,
         approve=approve,
         may_prompt=not (non_interactive or as_json) and sys.stdin.isatty(),
+        repeats=repeats,
+        partial=partial,
     )
     families = (budget.FAMILY, builds.FAMILY, calls.FAMILY, judging.FAMILY, providers.FAMILY)
     with open_journal(root, "config judge calibrate", *families) as journal:
@@ -128,21 +145,24 @@ def _proposals(
     state = journal.state(budget.FAMILY)
     ceiling = budget.ceiling_in_force(state, asked.ceiling)
     proposals = calibrating.read_proposals(journal, judge, sampled)
-    owed = [item for item in sampled if item.subject not in proposals]
-    plan = calibrating.plan(judge, len(sampled), len(owed), ceiling)
+    owed = calibrating.still_owed(sampled, proposals, asked.repeats)
+    unread = sum(not one.sample for one in owed)
+    plan = calibrating.plan(judge, len(sampled) + min(asked.repeats, len(sampled)), len(owed), ceiling)
     result.line("plan", str(plan.whole.parts[0]))
     result.line("spend-ceiling", _ceiling(plan))
     if owed and (asked.labels or asked.judgments):
-        raise calibrating.ProposalsWanted(asked.project, len(owed), len(sampled))
-    if owed:
+        raise calibrating.ProposalsWanted(asked.project, unread or len(owed), len(sampled))
+    while owed:
         decide_plan(plan.owed, ceiling, yes=asked.yes, flag=FLAG, budget=state.ceiling)
         _ask(journal, judge, sampled, owed, plan)
         journal.refresh()
         proposals = calibrating.read_proposals(journal, judge, sampled)
+        repeated = any(one.sample for one in owed)  # what can be repeated is known once the first replies are read
+        owed = [] if repeated else calibrating.still_owed(sampled, proposals, asked.repeats)
     return plan, proposals
 
 
-def _ask(journal: Journal, judge: Judge, sampled: Sequence[Item], owed: Sequence[Item], plan: Plan) -> None:
+def _ask(journal: Journal, judge: Judge, sampled: Sequence[Item], owed: Sequence[Owed], plan: Plan) -> None:
     from commands.calibrating import propose, run_id  # noqa: PLC0415 - as above
     from commands.perform.asking import Asking, Run  # noqa: PLC0415 - as above
     from commands.perform.live import Live  # noqa: PLC0415 - as above
@@ -174,6 +194,8 @@ def _given(journal: Journal, bench: Bench, asked: Asked, result: Result, spend: 
         _prompt(labels, judgments, readings.missing)
         judgments = [redact(text)[0] for text in judgments]
         readings = read_labels(labels, judgments, asked_for)
+    if asked.partial:
+        readings.missing = [flag for flag in readings.missing if not flag.startswith("--label ")]
     if readings.wrong or readings.missing:
         for flag in readings.missing:
             if result.as_json:
@@ -254,63 +276,17 @@ def _report(
     for key, item, axis in bench.rows():
         label, said = labels.get((item.subject, axis.name)), bench.proposed(item, axis.name)
         if label is not None and said is not None:
-            facts = {"key": key, "score": _score(label.score), "judge": _score(said.score)}
-            result.item("label", {**facts, "difference": _score(said.score - label.score)})
+            facts: dict[str, Value] = {"key": key, "score": _score(label.score), "judge": _score(said.score)}
+            facts |= {"difference": _score(said.score - label.score), "blind": not label.shown}
+            result.item("label", facts)
     for report in calibration.axes:
-        _report_axis(result, report)
-
-
-def _report_axis(result: Result, report: AxisReport) -> None:
-    result.item(
-        "axis",
-        {
-            "axis": report.axis,
-            "counted": report.counted,
-            "excluded": report.excluded,
-            "pass_from": _score(report.threshold),
-            "equal": report.exact,
-            "bias": _measured(report.bias),
-            "mean_difference": _measured(report.mean_difference),
-        },
-    )
-    for name, rows in (("label-histogram", report.labels), ("judge-histogram", report.judge)):
-        for row in rows:
-            result.item(name, {"axis": report.axis, "from": _score(row.low), "to": _score(row.high), "n": row.count})
-    counts = report.confusion
-    result.item(
-        "confusion",
-        {
-            "axis": report.axis,
-            "pass_pass": counts.pass_pass,
-            "pass_fail": counts.pass_fail,
-            "fail_pass": counts.fail_pass,
-            "fail_fail": counts.fail_fail,
-        },
-    )
-    for name, share in (
-        ("agreement", report.agreement),
-        ("sensitivity", report.sensitivity),
-        ("specificity", report.specificity),
-    ):
-        result.item(name, {"axis": report.axis, **_share(share)})
-    for note in report.notes:
-        result.text(f"{report.axis}: {note}")
-
-
-def _share(share: Share | None) -> dict[str, str | int | None]:
-    if share is None:
-        return {"count": "not measured", "n": 0, "low": "not measured", "high": "not measured"}
-    return {"count": share.count, "n": share.of, "low": _score(share.low), "high": _score(share.high)}
+        report_axis(result, report, {item.subject: item.key for item in bench.sampled})
 
 
 def _score(score: Scaled) -> str:
     from ledger.families.judging import in_words  # noqa: PLC0415 - as above
 
     return in_words(score)
-
-
-def _measured(score: Scaled | None) -> str:
-    return "not measured" if score is None else _score(score)
 
 
 def _ceiling(plan: Plan) -> str:

@@ -503,8 +503,14 @@ class PublishCalibration(Command):
         return ((CalibrationPublished.kind, self.calibration.key),)
 
 
+class RecordLabels(Command):
+    """Record what a person says; what is in force already is left alone."""
+
+    labels: tuple[LabelRecorded, ...]
+
+
 def decide(
-    command: SetUpJudge | RecordJudgment | PublishCalibration, state: Judging, found: Found
+    command: SetUpJudge | RecordJudgment | RecordLabels | PublishCalibration, state: Judging, found: Found
 ) -> tuple[Event, ...]:
     """Return what is new. The same key with other facts is returned as well: the journal refuses it by name."""
     if isinstance(command, SetUpJudge):
@@ -514,6 +520,8 @@ def decide(
     events: list[Event] = [
         label for label in command.labels if state.label(label.project, label.setup, label.subject, label.axis) != label
     ]
+    if isinstance(command, RecordLabels):
+        return tuple(events)
     if found(CalibrationPublished.kind, command.calibration.key) != command.calibration:
         events.append(command.calibration)
     return tuple(events)

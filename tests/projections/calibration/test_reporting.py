@@ -19,7 +19,13 @@ ALPHA = Fraction(1, 40)
 
 
 def sample(
-    number: int, judge: int | None, label: int | None, *, axis: str = "task-success", why: str | None = None
+    number: int,
+    judge: int | None,
+    label: int | None,
+    *,
+    axis: str = "task-success",
+    why: str | None = None,
+    blind: bool = True,
 ) -> Sample:
     rationale = None if judge is None else "b3:judge"
     return Sample(
@@ -29,6 +35,7 @@ def sample(
         judge_rationale=rationale,
         label=label,
         label_rationale=why,
+        blind=blind,
     )
 
 
@@ -140,7 +147,11 @@ def test_excluded_and_unlabelled_items_lower_what_is_counted_and_nothing_else() 
     with_gaps = report([*pairs, (None, None), (SCALE, None)])
     assert (with_gaps.counted, with_gaps.excluded) == (2, 1)
     assert with_gaps.agreement == report(pairs).agreement
-    assert with_gaps.notes == ("1 sampled items are excluded because the judge's replies to them were unusable.",)
+    assert with_gaps.unlabelled == 1
+    assert with_gaps.notes == (
+        "1 judged items have no label yet.",
+        "1 sampled items are excluded because the judge's replies to them were unusable.",
+    )
 
 
 def test_without_anything_counted_nothing_is_measured() -> None:

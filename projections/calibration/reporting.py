@@ -1,30 +1,35 @@
-"""Calibration: how far a judge's proposals and a person's labels agree, and what so few labels can show.
+"""What a calibration reports: everything is derived from the labels, the judge's scores and their counts.
 
 A score counts as a pass from the middle of its axis' range upwards; sensitivity is the share of labelled passes that
-the judge passes, specificity the share of labelled fails that it fails. Each share has its own n and its exact
-(Clopper-Pearson) 95% interval, computed on integers and rounded outwards once, to millionths. What wasn't measured is
-None, never 0. A calibration reports; it never changes a score.
+the judge passes, specificity the share of labelled fails that it fails, each with its own n. What wasn't measured is
+None or ``undefined``, never 0. A calibration reports; it never changes a score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import comb
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from ledger import canonical, digests
 from ledger.event import Fact
 from ledger.families.judging import SCALE, Axis, Rubric, Scaled, in_words
+from projections.calibration.agreement import Coefficient, Confusion, confusion, gwet, kappa, matthews
+from projections.calibration.intervals import Interval, Share, mean_interval, share
+from projections.calibration.monotone import LEAST_LABELS, LEAST_OF_A_CLASS, Map, fitted
 
-VERSION = 1
-TAIL = (1, 40)  # 2.5% on each side
+VERSION = 2
 MOST_ROWS = 10
 _PERCENT = SCALE // 100
+
+Verdict = Literal["calibrated", "agreement-only", "not-identified", "path-exercise"]
 
 
 class Sample(Fact):
     """A judged and labelled item on one axis. ``judge`` is None when the judge gave no usable score: it is excluded.
 
-    Rationales are digests of their texts.
+    Rationales are digests of their texts. ``blind`` says whether the label was given without the judge's proposal in
+    sight. ``again`` are the judge's scores when it was asked the same once more. ``stand_in`` says that what judged, or
+    labelled, is no model or person.
     """
 
     subject: str
@@ -33,15 +38,10 @@ class Sample(Fact):
     judge_rationale: str | None
     label: Scaled | None
     label_rationale: str | None
-
-
-class Share(Fact):
-    """``count`` of ``of``, and its exact 95% interval, in millionths."""
-
-    count: int
-    of: int
-    low: Scaled
-    high: Scaled
+    lineage: str = ""
+    blind: bool = False
+    again: tuple[Scaled, ...] = ()
+    stand_in: bool = False
 
 
 class Row(Fact):
@@ -52,13 +52,24 @@ class Row(Fact):
     count: int
 
 
-class Confusion(Fact):
-    """Counts by label, then by judge."""
+class Disagreement(Fact):
+    """An item on which label and judge differ; rationales are digests of their texts."""
 
-    pass_pass: int
-    pass_fail: int
-    fail_pass: int
-    fail_fail: int
+    subject: str
+    label: Scaled
+    judge: Scaled
+    label_rationale: str | None
+    judge_rationale: str | None
+    blind: bool
+
+
+class Repeatability(Fact):
+    """The judge asked again: pairs of replies, how often the score and the side are the same, and how far apart."""
+
+    pairs: int
+    equal: Share
+    same_side: Share
+    mean_difference: Scaled
 
 
 class AxisReport(Fact):
@@ -66,18 +77,30 @@ class AxisReport(Fact):
 
     axis: str
     threshold: Scaled
+    verdict: Verdict
     counted: int
     excluded: int
+    unlabelled: int
+    blind: Confusion
+    anchored: Confusion
     labels: tuple[Row, ...]
     judge: tuple[Row, ...]
     confusion: Confusion
     agreement: Share | None
     sensitivity: Share | None
     specificity: Share | None
+    constant: Share | None
+    kappa: Coefficient
+    matthews: Coefficient
+    gwet: Coefficient
     exact: int
     bias: Scaled | None
+    bias_interval: Interval
     mean_difference: Scaled | None
-    notes: tuple[str, ...]
+    repeatability: Repeatability | None
+    disagreements: tuple[Disagreement, ...]
+    map: Map
+    notes: tuple[str, ...] = ()
 
 
 class Calibration(Fact):
@@ -103,38 +126,93 @@ def threshold(axis: Axis) -> Scaled:
 
 
 def _report(axis: Axis, samples: Sequence[Sample]) -> AxisReport:
-    pairs = [
-        (sample.label, sample.judge) for sample in samples if sample.label is not None and sample.judge is not None
+    counted = [
+        (sample, (sample.label, sample.judge))
+        for sample in samples
+        if sample.label is not None and sample.judge is not None
     ]
-    least = threshold(axis)
-    sides = [(label >= least, judge >= least) for label, judge in pairs]
-    confusion = Confusion(
-        pass_pass=sides.count((True, True)),
-        pass_fail=sides.count((True, False)),
-        fail_pass=sides.count((False, True)),
-        fail_fail=sides.count((False, False)),
-    )
+    pairs = [pair for _, pair in counted]
     labels, judged = [label for label, _ in pairs], [judge for _, judge in pairs]
+    least = threshold(axis)
+    counts = confusion(pairs, least)
+    agreement = share(counts.pass_pass + counts.fail_fail, len(pairs))
+    sensitivity = share(counts.pass_pass, counts.margins[0])
+    specificity = share(counts.fail_fail, counts.margins[1])
+    differences = [judge - label for label, judge in pairs]
     report = AxisReport(
         axis=axis.name,
         threshold=least,
+        verdict=_verdict(counts, sensitivity, specificity, stand_in=any(sample.stand_in for sample, _ in counted)),
         counted=len(pairs),
         excluded=sum(sample.judge is None for sample in samples),
+        unlabelled=sum(sample.judge is not None and sample.label is None for sample in samples),
+        blind=confusion([pair for sample, pair in counted if sample.blind], least),
+        anchored=confusion([pair for sample, pair in counted if not sample.blind], least),
         labels=histogram(labels, axis),
         judge=histogram(judged, axis),
-        confusion=confusion,
-        agreement=share(confusion.pass_pass + confusion.fail_fail, len(pairs)),
-        sensitivity=share(confusion.pass_pass, confusion.pass_pass + confusion.pass_fail),
-        specificity=share(confusion.fail_fail, confusion.fail_pass + confusion.fail_fail),
+        confusion=counts,
+        agreement=agreement,
+        sensitivity=sensitivity,
+        specificity=specificity,
+        constant=share(max(counts.margins[:2]), len(pairs)),
+        kappa=kappa(pairs),
+        matthews=matthews(counts),
+        gwet=gwet(counts),
         exact=sum(label == judge for label, judge in pairs),
-        bias=_mean([judge - label for label, judge in pairs]),
-        mean_difference=_mean([abs(judge - label) for label, judge in pairs]),
-        notes=(),
+        bias=_mean(differences),
+        bias_interval=mean_interval(differences),
+        mean_difference=_mean([abs(difference) for difference in differences]),
+        repeatability=_repeatability(samples, least),
+        disagreements=_disagreements(samples),
+        map=fitted([(sample.lineage or sample.subject, judge, label) for sample, (label, judge) in counted], least),
     )
     notes = tuple(_notes(report, labels, judged))
     return AxisReport(
         **{name: getattr(report, name) for name in report.__struct_fields__ if name != "notes"}, notes=notes
     )
+
+
+def _verdict(counts: Confusion, sensitivity: Share | None, specificity: Share | None, *, stand_in: bool) -> Verdict:
+    """Return what the evidence amounts to.
+
+    Calibrated: enough labels of both sides, and even the low ends of sensitivity and specificity are, together, better
+    than chance. Agreement only: both are measured, but not that well. Not identified: one of them isn't measured.
+    """
+    if stand_in:
+        return "path-exercise"
+    if sensitivity is None or specificity is None:
+        return "not-identified"
+    enough = counts.counted >= LEAST_LABELS and min(counts.margins[:2]) >= LEAST_OF_A_CLASS
+    return "calibrated" if enough and sensitivity.low + specificity.low > SCALE else "agreement-only"
+
+
+def _repeatability(samples: Sequence[Sample], least: Scaled) -> Repeatability | None:
+    pairs = [(sample.judge, again) for sample in samples if sample.judge is not None for again in sample.again]
+    if not pairs:
+        return None
+    equal = share(sum(first == again for first, again in pairs), len(pairs))
+    same = share(sum((first >= least) == (again >= least) for first, again in pairs), len(pairs))
+    apart = _mean([abs(first - again) for first, again in pairs])
+    if equal is None or same is None or apart is None:
+        return None
+    return Repeatability(pairs=len(pairs), equal=equal, same_side=same, mean_difference=apart)
+
+
+def _disagreements(samples: Sequence[Sample]) -> tuple[Disagreement, ...]:
+    """Return the items on which label and judge differ, worst first; of equals, by subject."""
+    found = [
+        Disagreement(
+            subject=sample.subject,
+            label=sample.label,
+            judge=sample.judge,
+            label_rationale=sample.label_rationale,
+            judge_rationale=sample.judge_rationale,
+            blind=sample.blind,
+        )
+        for sample in samples
+        if sample.label is not None and sample.judge is not None and sample.label != sample.judge
+    ]
+    return tuple(sorted(found, key=lambda one: (-abs(one.judge - one.label), one.subject)))
 
 
 def _notes(report: AxisReport, labels: Sequence[Scaled], judged: Sequence[Scaled]) -> Iterable[str]:
@@ -155,6 +233,13 @@ def _notes(report: AxisReport, labels: Sequence[Scaled], judged: Sequence[Scaled
                 f"A judge that always says the same would agree on {constant} of {len(labels)}; "
                 f"this one agrees on {report.agreement.count}."
             )
+    if report.anchored.counted:
+        yield (
+            f"{report.anchored.counted} of {len(labels)} labels were given with the judge's proposal in sight, which"
+            " draws labels towards it: agreement is an upper bound."
+        )
+    if report.unlabelled:
+        yield f"{report.unlabelled} judged items have no label yet."
     if report.excluded:
         yield f"{report.excluded} sampled items are excluded because the judge's replies to them were unusable."
 
@@ -183,36 +268,6 @@ def histogram(scores: Sequence[Scaled], axis: Axis) -> tuple[Row, ...]:
     edges = [axis.low + (axis.high - axis.low) * part // MOST_ROWS for part in range(MOST_ROWS + 1)]
     places = [max(part for part in range(MOST_ROWS) if edges[part] <= score) for score in scores]
     return tuple(Row(low=edges[part], high=edges[part + 1], count=places.count(part)) for part in range(MOST_ROWS))
-
-
-def share(count: int, of: int) -> Share | None:
-    """Return a share with its exact 95% interval; None when it is of nothing."""
-    if not of:
-        return None
-    # Below the low end, so many or more are too improbable; above the high end, so few or fewer.
-    low = 0 if count == 0 else _last(lambda p: _rare(_tail(range(count, of + 1), of, p), of))
-    high = SCALE if count == of else SCALE - _last(lambda p: _rare(_tail(range(count + 1), of, SCALE - p), of))
-    return Share(count=count, of=of, low=low, high=high)
-
-
-def _tail(counts: range, of: int, millionths: int) -> int:
-    """Return the probability of these counts at a rate, times a million to the power ``of``: an integer."""
-    other = SCALE - millionths
-    return sum(comb(of, count) * millionths**count * other ** (of - count) for count in counts)
-
-
-def _rare(tail: int, of: int) -> bool:
-    rare: bool = tail * TAIL[1] <= TAIL[0] * SCALE**of
-    return rare
-
-
-def _last(holds: Callable[[int], bool]) -> int:
-    """Return the greatest rate in millionths at which it holds; it holds at 0 and stops holding once."""
-    least, most = 0, SCALE
-    while least < most:
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if holds(middle) else (least, middle - 1)
-    return least
 
 
 def _mean(numbers: Sequence[int]) -> int | None:
