@@ -110,6 +110,7 @@ TREE = Branch(
             "The embedded provider.",
             {"serve": Leaf("provider", "Serve the embedded provider on loopback.")},
         ),
+        "query": Leaf("query", "Ask in SQL about what is recorded."),
         "quickstart": Leaf("quickstart", "Take the whole path on a shipped corpus, offline."),
         "replay": Leaf("replay", "Compute again what was published, and compare."),
         "run": Leaf("run", "Serve the routed models on loopback."),

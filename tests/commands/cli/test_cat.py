@@ -38,7 +38,9 @@ def test_the_bytes_of_a_content_hash_to_its_digest(journey: Journey) -> None:
 def recorded(root: Path, content: bytes) -> str:
     blobs = Blobs()
     detail = blobs.put(content)
-    excluded = traces.InputExcluded(source="b3:1", place="line 1", reason="not-json", detail=detail, count=1)
+    excluded = traces.InputExcluded(
+        source="b3:1", place=digests.content_digest(content), reason="not-json", detail=detail, count=1
+    )
     with open_journal(root, "test", traces.FAMILY, create=True) as journal:
         step = Step(traces.FAMILY, traces.RecordImport(source="b3:1", traces=(), excluded=(excluded,)))
         journal.submit(step, blobs=blobs).result()
