@@ -107,19 +107,25 @@ Options:
   --help     Show this message and exit.
 
 Commands:
-  build       Import traces and build a grounded world model.
-  cat         Print the exact bytes of an event or a content.
-  check       Verify the journal; silent when all is well.
-  config      Configure providers, budget and judge.
-  erase       Remove a content for ever, and keep the proof.
-  log         List events, one a line.
-  optimize    Learn from simulated rollouts.
-  provider    The embedded provider.
-  query       Ask in SQL about what is recorded.
-  quickstart  Take the whole path on a shipped corpus, offline.
-  run         Serve the routed models on loopback.
-  show        Show an event with its causes and effects.
-  why         Show what a value comes from.
+  build              Import traces and build a grounded world model.
+  cat                Print the exact bytes of an event or a content.
+  check              Verify the journal; silent when all is well.
+  checkpoint         Say what the journal holds, to be kept elsewhere.
+  config             Configure providers, budget and judge.
+  erase              Remove a content for ever, and keep the proof.
+  judge              Label what a judge is compared with.
+  log                List events, one a line.
+  optimize           Learn from simulated rollouts.
+  prove              Prove that an event is in the journal.
+  provider           The embedded provider.
+  query              Ask in SQL about what is recorded.
+  quickstart         Take the whole path on a shipped corpus, offline.
+  replay             Compute again what was published, and compare.
+  run                Serve the routed models on loopback.
+  show               Show an event with its causes and effects.
+  verify-checkpoint  Tell whether the journal only grew since; silent when it
+                     did.
+  why                Show what a value comes from.
 """)
 
 
