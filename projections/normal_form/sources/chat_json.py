@@ -81,9 +81,9 @@ def _conversation(value: dict[str, Any]) -> list[Any]:
     for name in ("messages", "conversations", "conversation", "chat"):
         if isinstance(listed := chats.decoded(value.get(name)), list):
             return listed
-    if isinstance(inner := value.get("input"), dict) and isinstance(inner.get("messages"), list):
-        answer = value.get("preferred_output")
-        return [*inner["messages"], *(answer if isinstance(answer, list) else [])]
+    inner, answer = value.get("input"), value.get("preferred_output")
+    if isinstance(inner, dict) and isinstance(inner.get("messages"), list) and isinstance(answer, list):
+        return [*inner["messages"], *answer]
     return []
 
 

@@ -6,6 +6,7 @@ constructors) and the AI SDK's parts. What is said of a form here holds in whate
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ Message = dict[str, Any]
 Part = dict[str, Any]
 
 MOST_ENCODED = 3  # times that one value may be encoded in another's text
+MOST_NESTED = 50  # levels in what a text encodes; deeper, it is a text
+_ODD = re.compile(r"\\u[dD]|\d{19}")  # what may spell out a surrogate, or an integer beyond 64 bits
 _ROLES = {
     "human": "user",
     "humanmessage": "user",
@@ -76,8 +79,25 @@ def decoded(value: Any) -> Any:  # noqa: ANN401 - any JSON value
             break
         if not isinstance(inner, dict | list | str):
             break
-        value = inner
+        odd = _ODD.search(value) or value.count("[") + value.count("{") > MOST_NESTED
+        try:
+            value = _clean(inner, 0) if odd else inner
+        except Unreadable:
+            break
     return value
+
+
+def _clean(value: Any, depth: int) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a value that a text spelled out as it would be had it stood there itself: it can be hashed and walked."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict | list) and depth == MOST_NESTED:
+        raise Unreadable("nested-too-deeply")
+    if isinstance(value, dict):
+        return {_clean(name, depth): _clean(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner, depth + 1) for inner in value]
+    return None if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 def conversation(value: Any, role: str) -> list[Message]:  # noqa: ANN401 - any JSON value
@@ -201,7 +221,7 @@ def _pair(value: list[Any]) -> list[Message]:
 def _is_block(value: dict[str, Any]) -> bool:
     if "role" in value:
         return False
-    return value.get("type") in _BLOCKS or "functionCall" in value or "functionResponse" in value
+    return _kind(value) in _BLOCKS or "functionCall" in value or "functionResponse" in value or _is_function_call(value)
 
 
 def _within(value: dict[str, Any], role: str) -> list[Message]:  # noqa: PLR0911 - one way out a form
@@ -252,8 +272,13 @@ def _innermost(values: list[Any]) -> list[Any]:
     return values
 
 
+def _kind(value: dict[str, Any]) -> str:
+    kind = value.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def _is_item(value: Any) -> bool:  # noqa: ANN401 - any JSON value
-    return isinstance(value, dict) and (value.get("type") in _ITEMS or "role" in value)
+    return isinstance(value, dict) and (_kind(value) in _ITEMS or "role" in value)
 
 
 def _constructed(value: dict[str, Any]) -> dict[str, Any]:
@@ -274,7 +299,7 @@ def _message(value: dict[str, Any], role: str) -> Message | None:
     inner = decoded(value.get("message"))
     if isinstance(inner, dict) and "content" not in value:
         return _message(inner, role)
-    if value.get("type") in _ITEMS - {"message"} and "role" not in value:
+    if _kind(value) in _ITEMS - {"message"} and "role" not in value:
         return {"role": _role_of_item(value, role), "parts": _parts(value)}
     kind = value.get("type")
     told = kind if isinstance(kind, str) and kind.lower() in _TYPES else None
@@ -353,7 +378,15 @@ def _parts(value: Any) -> list[Part]:  # noqa: ANN401 - any JSON value
     if isinstance(inner := value.get("functionResponse", value.get("function_response")), dict):
         return [_response(inner, inner.get("response"))]
     kind = value.get("type")
+    if _is_function_call(value):
+        return [_call(value)]
     return _typed(value, kind) if isinstance(kind, str | None) else []
+
+
+def _is_function_call(value: dict[str, Any]) -> bool:
+    """Tell whether a block is a call, and no definition, of a function."""
+    inner = value.get("function")
+    return value.get("type") == "function" and isinstance(inner, dict) and "arguments" in inner
 
 
 def _typed(value: dict[str, Any], kind: str | None) -> list[Part]:

@@ -75,7 +75,9 @@ def _is_trace(value: dict[str, Any]) -> bool:
 
 
 def _is_typed(value: Any) -> bool:  # noqa: ANN401 - any JSON value
-    return isinstance(value, dict) and "value" in value and (value.get("type") in _TYPED or set(value) <= {"value"})
+    return (
+        isinstance(value, dict) and "value" in value and (text(value.get("type")) in _TYPED or set(value) <= {"value"})
+    )
 
 
 def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN401 - any JSON value
@@ -209,8 +211,9 @@ def _of_agent(identity: str, span: dict[str, Any], alike: Sequence[Row]) -> Node
     held = {name: plain(value) for name, value in span["attributes"].items()}
     operation = text(held.get("gen_ai.operation.name"))
     spoken = "ai.response.text" in held or "ai.response.toolCalls" in held or any(name in held for name in _GIVEN[:4])
-    kind = _OPERATIONS.get(operation, TOOL if "ai.toolCall.name" in held else CHAT if spoken else OTHER)
     tokens = {name.rsplit(".", 1)[-1]: value for name, value in held.items() if "usage" in name}
+    asked = spoken or (bool(usage(held | tokens)) and "model" in held)
+    kind = _OPERATIONS.get(operation, TOOL if "ai.toolCall.name" in held else CHAT if asked else OTHER)
     back = first(held, *_BACK)
     if back is None and spoken:
         words = first(held, "ai.response.text")

@@ -21,6 +21,7 @@ _CACHED = (
     "cache_read_input_tokens",
     "input_tokens_cache_read",
     "prompt_cached_tokens",
+    "cached_input_tokens",
     "cachedInputTokens",
     "input_cache_read",
     "input_cached_tokens",
@@ -40,6 +41,7 @@ _WRITTEN = (
 )
 _REASONED = (
     "reasoning_tokens",
+    "reasoning_output_tokens",
     "completion_reasoning_tokens",
     "reasoningTokens",
     "output_reasoning",
@@ -154,7 +156,8 @@ def _first(counted: Mapping[str, Any], names: Iterable[str]) -> int | None:
 def annotation(name: Any, value: Any, origin: str, *, label: Any = None, comment: Any = None) -> dict[str, str]:  # noqa: ANN401 - any JSON values
     """Return what a person, a model or code said of a trace; a value that is no number is its label."""
     if not isinstance(label, str) or not label:
-        label = value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else ""
+        said = str(value).lower() if isinstance(value, bool) else value
+        label = said if isinstance(said, str) and number(said) is None else ""
     return {
         "name": name if isinstance(name, str) else "",
         "value": decimal_text(value),
