@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from ledger import digests, refusals
-from ledger.event import Event, Family, Found, Step
+from ledger.event import Event, Family, Found, Step, versions_of
 from ledger.newest import Newest
 from ledger.recorded import Author, Recorded, envelope, references, same_fact
 from ledger.store import DISK_ERRORS, OWN, BlobRow, pack
@@ -139,8 +139,12 @@ class Draft:
 
     def _look_up(self, kind: str, key: str) -> Recorded | None:
         """Return the event of this kind and key: from this draft, this batch, or the journal."""
-        wanted = (kind, key)
-        return self.by_key.get(wanted) or self.batch.by_key.get(wanted) or self.newest.by_key(kind, key)
+        for version in versions_of(kind):
+            wanted = (version, key)
+            found = self.by_key.get(wanted) or self.batch.by_key.get(wanted) or self.newest.by_key(version, key)
+            if found is not None:
+                return found
+        return None
 
     def _add(self, event: Event) -> None:
         key, stream, kind = event.key, event.stream, event.kind

@@ -10,6 +10,7 @@ import msgspec
 from ledger import digests
 
 KINDS: dict[str, type[Event]] = {}
+OLDER: dict[str, type[Older]] = {}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -29,6 +30,7 @@ class Event(Fact):
     """One fact. Subclasses are decorated with :func:`event` and name their stream; answers also name their key."""
 
     kind: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]]  # the kind, and older versions of it that are read as this type, newest first
 
     @property
     def stream(self) -> str:
@@ -52,10 +54,47 @@ def event(kind: str) -> Callable[[E], E]:
             message = f"kind {kind} is taken"
             raise TypeError(message)
         cls.kind = kind
+        cls.kinds = (kind,)
         KINDS[kind] = cls
         return cls
 
     return register
+
+
+class Older(Fact):
+    """The shape of a released kind that has a newer version: what was recorded so is read as the newer type."""
+
+    def upcast(self) -> Event:
+        """Return the same fact as the newest version says it: pure, and as total as reading."""
+        raise NotImplementedError
+
+
+O = TypeVar("O", bound=type[Older])  # noqa: E741 - as E above
+
+
+def older(kind: str, newest: type[Event]) -> Callable[[O], O]:
+    """Register the shape of an older version, ``judgment-recorded@1``, of a kind that is recorded as ``newest`` now.
+
+    Give older versions from the newest to the oldest.
+    """
+
+    def register(cls: O) -> O:
+        name, _, version = kind.partition("@")
+        base, _, known = newest.kinds[-1].partition("@")
+        if kind in KINDS or kind in OLDER or name != base or int(version) >= int(known):
+            message = f"kind {kind} is no older version of {newest.kind}"
+            raise TypeError(message)
+        newest.kinds = (*newest.kinds, kind)
+        OLDER[kind] = cls
+        return cls
+
+    return register
+
+
+def versions_of(kind: str) -> tuple[str, ...]:
+    """Return the kind and the older versions that are read as it, newest first."""
+    known = KINDS.get(kind)
+    return known.kinds if known is not None else (kind,)
 
 
 class Blobs:

@@ -26,7 +26,7 @@ from ledger.folding import fold_up_to
 from ledger.locks import Held, Sidecar, hold, sweep
 from ledger.merkle import Checkpoint, Frontier
 from ledger.newest import Newest
-from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of
+from ledger.recorded import ERASED_KIND, Author, Recorded, authentic, fold, follows, readers_of, refuse_unknown
 from ledger.root_name import is_there
 from ledger.snapshots import WORTH, Snapshots
 from ledger.store import LOCK_NAME, NAME, ROWS_AT_ONCE, Row, Store
@@ -127,6 +127,9 @@ class Journal:
             missing = _first_gap(reader, self._seq)
             raise refusals.JournalDamaged(self.path, missing, f"event {missing} is missing")
         self._kept = self._seq
+        if self._families:
+            for kind, seq in reader.kinds():
+                refuse_unknown(kind, seq)
         return fold_up_to(reader, self._families, self._states, positions, self._seq)
 
     def _unfolded(self, family: Family) -> int:
@@ -271,9 +274,9 @@ class Journal:
             if stream is not None:
                 seqs = self._store.stream_seqs(stream, after, upto)
             elif kinds:
-                seqs = self._store.seqs([kind.kind for kind in kinds], after, upto)
+                seqs = self._store.seqs([version for kind in kinds for version in kind.kinds], after, upto)
         rows = self._store.rows(after, upto) if seqs is None else self._store.rows_at(seqs)
-        wanted = {kind.kind for kind in kinds}
+        wanted = {version for kind in kinds for version in kind.kinds}
         while chunk := self._some(rows):
             for row in chunk:
                 if not wanted or row[3] in wanted:
@@ -286,7 +289,8 @@ class Journal:
     def find(self, kind: type[Event], key: str) -> Recorded | None:
         """Return the newest committed event of this kind and key."""
         with self._lock, self._reading():
-            row = self._store.by_key(kind.kind, key)
+            found = (self._store.by_key(version, key) for version in kind.kinds)
+            row = next(filter(None, found), None)
         return authentic(Recorded(row), self.path) if row else None
 
     def find_many(self, kind: type[Event], keys: Sequence[str]) -> dict[str, Recorded]:

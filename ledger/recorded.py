@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ledger import canonical, digests, refusals
-from ledger.event import KINDS, Event, Family
+from ledger.event import KINDS, OLDER, Event, Family, Older
+from ledger.kinds import RELEASE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,11 +87,13 @@ def decode(kind: str, stored: bytes, seq: int) -> Event:
     """Return the typed event in stored bytes."""
     decoder = _decoders.get(kind)
     if decoder is None:
-        if kind not in KINDS:
+        known = KINDS.get(kind) or OLDER.get(kind)
+        if known is None:
             raise refusals.UnknownKind(kind, seq)
-        shape = msgspec.defstruct("Stored", [("body", KINDS[kind])])
+        shape = msgspec.defstruct("Stored", [("body", known)])
         decoder = _decoders[kind] = msgspec.json.Decoder(shape)
-    return cast("Event", decoder.decode(stored).body)
+    body = decoder.decode(stored).body
+    return body.upcast() if isinstance(body, Older) else cast("Event", body)
 
 
 class Author:
@@ -118,7 +121,9 @@ class Author:
 
 
 def same_fact(existing: Recorded, event: Event) -> bool:
-    """Tell whether a recorded event of this kind says what this one says, whoever recorded it and when."""
+    """Tell whether a recorded event says what this one says, whoever recorded it and when, and in which version."""
+    if existing.kind != event.kind:
+        return existing.event == event
     return bytes(existing.envelope.body) == canonical.encode(event)
 
 
@@ -136,12 +141,19 @@ def follows(seq: int, head: bytes, record: Recorded, path: Path) -> None:
         raise refusals.JournalDamaged(path, record.seq, f"event {record.seq} doesn't follow event {seq}")
 
 
+def refuse_unknown(kind: str, seq: int) -> None:
+    """Refuse a kind that no module of this release has: what it says might matter, so it is never skipped."""
+    if kind not in RELEASE and kind not in KINDS and kind not in OLDER:
+        raise refusals.UnknownKind(kind, seq)
+
+
 def readers_of(families: Sequence[Family]) -> dict[str, list[Family]]:
     """Return, by kind, the families that fold it."""
     readers: dict[str, list[Family]] = {}
     for family in families:
         for kind in family.kinds:
-            readers.setdefault(kind.kind, []).append(family)
+            for version in kind.kinds:
+                readers.setdefault(version, []).append(family)
     return readers
 
 
@@ -149,6 +161,11 @@ def fold(readers: Mapping[str, list[Family]], states: dict[str, Any], record: Re
     """Evolve those states that are there and read this kind; what comes from another origin concerns none of them."""
     if record.origin != origin:
         return
-    for family in readers.get(record.kind, ()):
+    reading = readers.get(record.kind)
+    if reading is None:
+        if readers:
+            refuse_unknown(record.kind, record.seq)
+        return
+    for family in reading:
         if family.name in states:
             states[family.name] = family.evolve(states[family.name], record.event)

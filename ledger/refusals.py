@@ -116,9 +116,9 @@ class UnknownKind(Refusal, name="unknown-kind", exit_code=37):
 
     def __init__(self, kind: str, seq: int) -> None:
         super().__init__(
-            f"event {seq} is of kind {kind}, which this release doesn't know",
+            f"event {seq} is of kind {kind}, which this release doesn't know; nothing was done",
             where="ledger.db",
-            remedy="use the release that wrote it, or a later one",
+            remedy="use the release that wrote it, or a later one: what the event says might matter",
         )
 
 

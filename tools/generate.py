@@ -39,6 +39,16 @@ def generate_schemas(*, check: bool) -> list[str]:
     return stale if check else []
 
 
+def generate_kinds(*, check: bool) -> list[str]:
+    """Write the list of kinds, by which a journal of a later release is known, or say that it differs."""
+    path = HERE / "ledger" / "kinds.py"
+    text = reference.kinds()
+    if check:
+        return [] if path.read_text("utf-8") == text else ["ledger/kinds.py"]
+    path.write_text(text, "utf-8")
+    return []
+
+
 def generate_pages(*, check: bool) -> list[str]:
     """Have cog fill the pages, or return those that differ."""
     stale = []
@@ -52,7 +62,7 @@ def generate_pages(*, check: bool) -> list[str]:
 def main() -> int:
     """Write all, or compare all."""
     check = "--check" in sys.argv[1:]
-    stale = generate_schemas(check=check) + generate_pages(check=check)
+    stale = generate_kinds(check=check) + generate_schemas(check=check) + generate_pages(check=check)
     for name in stale:
         print(f"{name} is stale; run python tools/generate.py", file=sys.stderr)
     return 1 if stale else 0

@@ -20,7 +20,7 @@ import msgspec
 
 from commands.main import Branch, cli
 from ledger.errors import REFUSALS, Refusal
-from ledger.event import KINDS
+from ledger.event import KINDS, OLDER
 from ledger.recorded import Envelope
 from projections.calibration import Calibration
 from projections.policy import Policy
@@ -126,12 +126,24 @@ def schemas() -> dict[str, str]:
     """Return the JSON Schema of the envelope, of every event kind's body, and of what is published, by file name."""
     load_everything()
     formats = {"envelope": Envelope, "policy": Policy, "report": Report, "calibration": Calibration}
-    named = formats | {kind: KINDS[kind] for kind in KINDS if _is_shipped(kind)}
+    named = formats | {kind: KINDS[kind] for kind in KINDS if _is_shipped(KINDS[kind])}
+    named |= {kind: OLDER[kind] for kind in OLDER if _is_shipped(OLDER[kind])}
     return {f"{name}.json": _schema(named[name], name) for name in sorted(named)}
 
 
-def _is_shipped(kind: str) -> bool:
-    return KINDS[kind].__module__.partition(".")[0] in PACKAGES
+def _is_shipped(shape: type) -> bool:
+    return shape.__module__.partition(".")[0] in PACKAGES
+
+
+def kinds() -> str:
+    """Return the module that lists every kind this release can read."""
+    load_everything()
+    names = sorted(kind for kind, shape in (KINDS | OLDER).items() if _is_shipped(shape))
+    listed = "".join(f'        "{name}",\n' for name in names)
+    return (
+        '"""The kinds of events that this release reads, whatever a command loads. Made by tools/generate.py."""'
+        f"\n\nRELEASE = frozenset(\n    {{\n{listed}    }}\n)\n"
+    )
 
 
 def _schema(of: Any, title: str) -> str:  # noqa: ANN401 - any type that msgspec knows
