@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, cast
 import msgspec
 from blake3 import blake3
 
+from commands.ingesting.reading import ExportUnreadable
 from commands.readings import Build, Manifest, Member, Part, Task, index_entries, read_build
 from commands.regular_file import open_regular
 from ledger import digests
@@ -40,17 +41,6 @@ GZIP = b"\x1f\x8b"
 encoded = msgspec.json.Encoder(order="sorted").encode
 
 Wanted = tuple[int, int]  # fit and held-out tasks
-
-
-class ExportUnreadable(Refusal, name="export-unreadable", exit_code=41):
-    """The file of traces can't be read to its end."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(
-            f"the export can't be read: {problem}; nothing was recorded",
-            where=str(path),
-            remedy="give the path of a readable file of OTLP JSON, plain or gzipped",
-        )
 
 
 class NothingToBuild(Refusal, name="nothing-to-build", exit_code=42):

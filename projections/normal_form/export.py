@@ -1,19 +1,36 @@
-"""An export as a whole: lines to spans to traces, each counted."""
+"""An export as a whole: documents to rows to traces. Each row is in a trace, or in an exclusion that counts it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from ledger.families.traces import Exclusion, Trace
-from projections.normal_form.lines import Cleaner, Documents, Line, Redact
-from projections.normal_form.spans import Span, spans
-from projections.normal_form.steps import normal_form
+from projections.normal_form.lines import Cleaner, Document, Documents, Line, Redact
+from projections.normal_form.sources import Row, Source, source
+from projections.normal_form.spans import Span
+from projections.normal_form.steps import Formed, normal_form
 
 MOST_LISTED = 1_000  # of one reason; the rest is counted
 MOST_DETAIL = 2_000
+
+
+class Totals(msgspec.Struct):
+    """What became of an input. ``units`` are its rows: each is used, or excluded once."""
+
+    units: int = 0
+    used: int = 0
+    excluded: int = 0
+    traces: int = 0
+    turns: int = 0
+    refused: int = 0  # traces without steps, or that can't be walked
+    duplicate: int = 0  # traces that are there more than once, as a whole
+    redactions: int = 0
+    reasons: Counter[str] = msgspec.field(default_factory=Counter)  # units excluded, by reason
+    findings: Counter[str] = msgspec.field(default_factory=Counter)  # what was found, by reason
+    paired: Counter[str] = msgspec.field(default_factory=Counter)  # turns by how they were paired
 
 
 class Export(msgspec.Struct):
@@ -24,76 +41,161 @@ class Export(msgspec.Struct):
     refused: int
     duplicate: int
     redactions: int
+    totals: Totals
 
 
-class _Gathered(msgspec.Struct):
-    """The spans of one trace by digest, and how often each was found."""
+class Account:
+    """Counts what becomes of rows, and lists what is excluded: the first thousand of a reason, then how many more."""
 
-    spans: dict[str, Span] = msgspec.field(default_factory=dict)
-    found: Counter[str] = msgspec.field(default_factory=Counter)
-    again: str = ""
+    def __init__(self) -> None:
+        self.totals = Totals()
+        self._listed: Counter[str] = Counter()
+        self._rest: dict[str, Exclusion] = {}
 
-    def take(self, span: Span) -> None:
-        """Keep a span once."""
-        self.found[span.digest] += 1
-        if span.digest in self.spans:
-            self.again = self.again or span.place
-        else:
-            self.spans[span.digest] = span
-
-
-def read_export(lines: Iterable[Line], redact: Redact) -> Export:
-    """Return the traces of an export of OTLP spans. The order of its lines decides nothing but the places named."""
-    cleaner = Cleaner(redact)
-    documents = Documents(lines, cleaner)
-    gathered: dict[str, _Gathered] = {}
-    exclusions: list[Exclusion] = []
-    for number, value in documents:
-        for found in spans(value, f"line {number}"):
-            if isinstance(found, Exclusion):
-                exclusions.append(found)
+    def exclusions(self, found: Iterable[Exclusion]) -> Iterator[Exclusion]:
+        """Yield what is to be listed of findings, one for each place and reason."""
+        merged: dict[tuple[str, str], Exclusion] = {}
+        for one in found:
+            key = one.reason, one.place
+            merged[key] = _joined(merged[key], one) if key in merged else one
+        for one in merged.values():
+            self.totals.excluded += one.units
+            self.totals.reasons[one.reason] += one.units
+            self.totals.findings[one.reason] += one.count
+            self._listed[one.reason] += 1
+            if self._listed[one.reason] <= MOST_LISTED:
+                yield msgspec.structs.replace(one, detail=one.detail[:MOST_DETAIL])
             else:
-                gathered.setdefault(found.trace, _Gathered()).take(found)
-    traces: list[Trace] = []
-    refused = duplicate = 0
-    for name in sorted(gathered):
-        trace = gathered[name]
-        if trace.again:
-            whole = min(trace.found.values()) > 1
-            duplicate += whole
-            reason = "trace-repeated" if whole else "span-repeated"
-            extra = sum(trace.found.values()) - len(trace.spans)
-            exclusions.append(Exclusion(place=trace.again, reason=reason, detail=name, count=extra))
+                rest = self._rest.get(one.reason)
+                more = msgspec.structs.replace(one, place="elsewhere", detail="")
+                self._rest[one.reason] = _joined(rest, more) if rest else more
+
+    def rest(self) -> Iterator[Exclusion]:
+        """Yield one exclusion for all of a reason that weren't listed."""
+        for reason in sorted(self._rest):
+            yield self._rest[reason]
+
+    def trace(self, rows: int, made: Made) -> None:
+        """Count a trace, or none, of so many rows."""
+        totals = self.totals
+        totals.used += rows - sum(one.units for one in made.exclusions)
+        totals.duplicate += made.duplicate
+        if made.trace is None:
+            totals.refused += 1
+            return
+        totals.traces += 1
+        totals.turns += len(made.trace.turns)
+        for turn in made.trace.turns:
+            totals.paired[turn.paired or ("call-id" if turn.call_id else "span")] += 1
+
+
+class Made(msgspec.Struct):
+    """What all rows of one trace give."""
+
+    trace: Trace | None
+    exclusions: list[Exclusion]
+    duplicate: bool = False
+
+
+def rows(found: Iterable[Document | Exclusion], reader: Source) -> Iterator[Row | Exclusion]:
+    """Yield the rows of documents; what can't be walked is an exclusion."""
+    for one in found:
+        if isinstance(one, Exclusion):
+            yield one
+            continue
+        place, value = one
         try:
-            made, without = normal_form(name, trace.spans.values(), cleaner.text)
+            yield from reader.rows(value, place)
         except RecursionError:
-            place = min(span.place for span in trace.spans.values())
-            made, without = None, [Exclusion(place=place, reason="nested-too-deeply", detail=name)]
-        exclusions += without
-        if made is None:
-            refused += 1
-        else:
-            traces.append(made)
-    listed = _listed(documents.exclusions + exclusions)
-    return Export(tuple(traces), listed, refused, duplicate, cleaner.redactions)
+            yield Exclusion(place=place, reason="nested-too-deeply", units=1)
 
 
-def _listed(exclusions: Iterable[Exclusion]) -> tuple[Exclusion, ...]:
-    """Return one exclusion for each place and reason; beyond a thousand of a reason, one for all that remain."""
-    merged: dict[tuple[str, str], Exclusion] = {}
-    for one in exclusions:
-        known = merged.get((one.reason, one.place))
-        merged[one.reason, one.place] = msgspec.structs.replace(
-            known or one, count=one.count + (known.count if known else 0), detail=one.detail[:MOST_DETAIL]
-        )
+def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) -> Made:
+    """Return what rows of one trace give; each of them is in the trace, or counted by one exclusion."""
+    exclusions: list[Exclusion] = []
+    spans: dict[str, Span] = {}
+    found: Counter[str] = Counter()
+    again: list[Span] = []
+    try:
+        for one in reader.spans(given):
+            if isinstance(one, Exclusion):
+                exclusions.append(one)
+                continue
+            found[one.digest] += 1
+            if one.digest in spans:
+                again.append(one)
+            else:
+                spans[one.digest] = one
+        formed = normal_form(name, spans.values(), cleaner.text) if spans else Formed(None, [], set())
+    except RecursionError:
+        place = min(row.place for row in given)
+        formed = Formed(None, [Exclusion(place=place, reason="nested-too-deeply", detail=name)], set())
+    whole = bool(spans) and min(found.values()) > 1
+    repeated = "trace-repeated" if whole else "span-repeated"
+    exclusions += formed.exclusions
+    exclusions += _reused(spans.values())
+    places = {place for span in spans.values() if span.place in formed.used for place in (span.place, *span.merged)}
+    unused = [row.place for row in given if row.place not in places]
+    counted = _counted(unused, {span.place for span in again}, exclusions, repeated)
+    return Made(formed.trace, counted, whole and bool(again))
+
+
+def _counted(unused: Sequence[str], again: set[str], exclusions: Sequence[Exclusion], repeated: str) -> list[Exclusion]:
+    """Return exclusions that count every unused row once: by the first that names its place, or a new one."""
+    left = dict.fromkeys(unused, 1)
     listed: list[Exclusion] = []
-    seen: Counter[str] = Counter()
-    rest: Counter[str] = Counter()
-    for one in merged.values():
-        seen[one.reason] += 1
-        if seen[one.reason] > MOST_LISTED:
-            rest[one.reason] += one.count
+    if extra := [place for place in left if place in again]:
+        for place in extra:
+            del left[place]
+        listed.append(Exclusion(place=extra[0], reason=repeated, count=len(extra), units=len(extra)))
+    listed += [msgspec.structs.replace(one, units=left.pop(one.place, 0)) for one in exclusions]
+    refused = next((at for at, one in enumerate(listed) if one.reason in _REFUSALS), None)
+    if refused is not None:
+        units = listed[refused].units + len(left)
+        listed[refused] = msgspec.structs.replace(listed[refused], units=units)
+        return listed
+    return [*listed, *(Exclusion(place=place, reason="row-adds-nothing", units=1) for place in left)]
+
+
+_REFUSALS = frozenset({"trace-without-steps", "nested-too-deeply"})
+
+
+def _reused(spans: Iterable[Span]) -> Iterator[Exclusion]:
+    """Yield a finding for each span id that spans of different content have; all of them are read."""
+    ids: dict[str, Span] = {}
+    for span in spans:
+        if span.span in ids:
+            yield Exclusion(place=span.place, reason="span-id-reused", detail=span.span)
+        ids[span.span] = span
+
+
+def _joined(one: Exclusion, other: Exclusion) -> Exclusion:
+    return msgspec.structs.replace(
+        one, count=one.count + other.count, units=one.units + other.units, detail=one.detail or other.detail
+    )
+
+
+def read_export(lines: Iterable[Line], redact: Redact, name: str = "otlp") -> Export:
+    """Return the traces of an export that fits into memory. The order of its lines decides nothing but places."""
+    cleaner, reader, account = Cleaner(redact), source(name), Account()
+    gathered: dict[str, list[Row]] = {}
+    before: list[Exclusion] = []
+    for one in rows(Documents(lines, cleaner), reader):
+        if isinstance(one, Exclusion):
+            before.append(one)
+            account.totals.units += one.units
         else:
-            listed.append(one)
-    listed += [Exclusion(place="elsewhere", reason=reason, count=count) for reason, count in sorted(rest.items())]
-    return tuple(listed)
+            account.totals.units += 1
+            gathered.setdefault(one.trace, []).append(one)
+    exclusions = list(account.exclusions(before))
+    traces: list[Trace] = []
+    for key in sorted(gathered):
+        made = trace_of(key, gathered[key], reader, cleaner)
+        account.trace(len(gathered[key]), made)
+        exclusions += account.exclusions(made.exclusions)
+        if made.trace is not None:
+            traces.append(made.trace)
+    totals = account.totals
+    totals.redactions = cleaner.redactions
+    exclusions += account.rest()
+    return Export(tuple(traces), tuple(exclusions), totals.refused, totals.duplicate, totals.redactions, totals)

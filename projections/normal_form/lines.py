@@ -1,26 +1,36 @@
-"""Lines to JSON values. Nothing that a line holds stops the reading: a line that can't be read is a finding."""
+"""Lines to JSON values. Nothing that a line holds stops the reading: a line that can't be read is a finding.
+
+A file may also be one value over many lines. One that is too large to be held is taken apart as it is read.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from ledger.families.traces import Exclusion
 
-WHOLE_FILE_BYTES = 256 << 20
+LINE_BYTES = 16 << 20  # what of a line is held at once; its value takes some ten times as much
+WHOLE_FILE_BYTES = 16 << 20
+EXCERPT = 160  # characters
+FEW_LINES = 20
+FEW_BRACKETS = 250  # a value with no more of them isn't nested deeply
 MOST_INTEGER = 2**63
 MOST_DEPTH = 200  # of values; deeper ones would exhaust the stack of whoever walks them
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(r"[\[\]{}]")
 _MARK = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.msgpack.Encoder().encode
 
 Redact = Callable[[str], tuple[str, int]]
 Line = bytes | None  # None stands for a line that is longer than what is read
+Document = tuple[str, Any]  # its place, and its value
 
 
 class Unreadable(Exception):
@@ -61,11 +71,29 @@ def _depth(words: str) -> int:
 
 
 class Cleaner:
-    """Makes values fit to be hashed and stored: no credentials, no lone surrogates, no integers beyond 64 bits."""
+    """Makes values fit to be hashed and stored: no credentials, no lone surrogates, no integers beyond 64 bits.
+
+    A ``redact`` that has ``suspects``, a quick test of a whole line, is called only for lines that it suspects.
+    """
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact
+        self._suspects: Callable[[str], bool] | None = getattr(redact, "suspects", None)
         self.redactions = 0
+
+    def document(self, line: bytes) -> tuple[Any, bool]:
+        """Return the cleaned value of a line, and whether bytes were replaced on the way; Unreadable otherwise."""
+        if self._suspects is not None and line.count(b"[") + line.count(b"{") < FEW_BRACKETS and b"\\u" not in line:
+            try:
+                value = _decode(line)
+                _encode(value)  # refuses integers beyond 64 bits
+                suspected = self._suspects(line.decode())
+            except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
+                suspected = True
+            if not suspected:
+                return value, False
+        value, repaired = parsed(line)
+        return self.value(value), repaired
 
     def text(self, text: str) -> str:
         """Return the text without what looks like a key; lone surrogates become question marks."""
@@ -74,6 +102,10 @@ class Cleaner:
         text, count = self._redact(text)
         self.redactions += count
         return text
+
+    def excerpt(self, line: bytes) -> str:
+        """Return the beginning of a line, cleaned: what a person needs to find it again."""
+        return self.text(line[: 4 * EXCERPT].decode(errors="replace"))[:EXCERPT].strip()
 
     def value(self, value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON value
         """Return a JSON value with all its texts cleaned; Unreadable when it is nested too deeply."""
@@ -91,69 +123,115 @@ class Cleaner:
 
 
 class Documents:
-    """The JSON values of an export: one a line, or one in the whole file. Iterating gives (line number, value)."""
+    """The JSON values of an export: one a line, or one in the whole file. Iterating gives each with its place.
+
+    Lines come without more than ``LINE_BYTES`` at once: what follows of a longer one comes as if it was another line.
+    """
 
     def __init__(self, lines: Iterable[Line], cleaner: Cleaner) -> None:
-        self._lines = enumerate(lines, 1)
+        self._lines = iter(lines)
+        self._number = 0
         self._cleaner = cleaner
-        self.exclusions: list[Exclusion] = []
-        self.read = 0
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """Yield every value that can be read; the others are among the exclusions afterwards."""
-        held: list[tuple[int, Line]] = []
-        for number, line in self._lines:
-            content = line.removeprefix(_MARK).strip() if line is not None and number == 1 else line
-            if content is not None and not content.strip():
-                continue
-            held.append((number, content))
-            break
-        if held and (whole := self._whole(held)) is not None:
-            yield from whole
-            return
-        for number, line in held:
-            yield from self._value(number, line)
-        for number, line in self._lines:
-            yield from self._value(number, line)
+    def __iter__(self) -> Iterator[Document | Exclusion]:
+        """Yield every value that can be read, and an exclusion for each that can't."""
+        held: list[Line] = []
+        for line in self._lines:
+            content = line.removeprefix(_MARK) if line is not None and not self._number else line
+            self._number += 1
+            if content is None or content.strip():
+                held.append(content)
+                break
+        if held and held[0] is not None and held[0].lstrip()[:1] in (b"{", b"["):
+            if _cut(held[0]):
+                yield from self._taken_apart(held)
+                return
+            if not _complete(held[0]):
+                whole = self._whole(held)
+                if whole is not None:
+                    yield from whole
+                    return
+        first = self._number
+        self._number = first - 1
+        lines = chain(held, self._lines)
+        for line in lines:
+            self._number += 1
+            if line is not None and _cut(line):
+                self._skip(lines)
+                line = None  # noqa: PLW2901 - what was read of it is of no use
+            yield from self._value(line)
 
-    def _whole(self, held: list[tuple[int, Line]]) -> list[tuple[int, Any]] | None:
+    def _skip(self, lines: Iterator[Line]) -> None:
+        """Pass over the rest of a line that is longer than what is held."""
+        for rest in lines:
+            if rest is None or not _cut(rest):
+                return
+
+    def _whole(self, held: list[Line]) -> Iterable[Document | Exclusion] | None:
         """Return the one value of a file that is written over many lines; otherwise hold what was read of it."""
-        number, first = held[0]
-        if first is None or first.strip()[:1] not in (b"{", b"["):
-            return None
-        try:
-            parsed(first)
-        except Unreadable as unreadable:
-            if unreadable.reason != "not-json":
-                return None
-        else:
-            return None
-        size = len(first)
-        for place, line in self._lines:
-            held.append((place, line))
+        number, size = self._number, len(held[0] or b"")
+        for line in self._lines:
+            held.append(line)
             size += len(line or b"")
-            if line is None or size > WHOLE_FILE_BYTES:
+            if line is None:
                 return None
+            if size > WHOLE_FILE_BYTES:
+                return None if _by_lines(held) else self._taken_apart(held)
         try:
-            value, _ = parsed(b"".join(line or b"" for _, line in held))
-            return [(number, self._cleaner.value(value))]
+            value, repaired = self._cleaner.document(b"".join(line or b"" for line in held))
         except Unreadable:
             return None
+        found: list[Document | Exclusion] = [(f"line {number}", value)]
+        if repaired:
+            found.append(Exclusion(place=f"line {number}", reason="bytes-replaced"))
+        return found
 
-    def _value(self, number: int, line: Line) -> Iterator[tuple[int, Any]]:
-        place = f"line {number}"
+    def _taken_apart(self, held: list[Line]) -> Iterator[Document | Exclusion]:
+        """Yield the parts of values that are too large to be held."""
+        from projections.normal_form.apart import parts  # noqa: PLC0415 - few files need it
+
+        pieces = (piece for piece in chain(held, self._lines) if piece is not None)
+        for place, value in parts(pieces):
+            if isinstance(value, Unreadable):
+                yield Exclusion(place=place, reason=value.reason, units=1)
+                continue
+            try:
+                yield place, self._cleaner.value(value)
+            except Unreadable as unreadable:
+                yield Exclusion(place=place, reason=unreadable.reason, units=1)
+
+    def _value(self, line: Line) -> Iterator[Document | Exclusion]:
+        place = f"line {self._number}"
         if line is None:
-            self.exclusions.append(Exclusion(place=place, reason="line-too-long"))
+            yield Exclusion(place=place, reason="line-too-long", units=1)
             return
         if not line or line.isspace():
             return
         try:
-            value, repaired = parsed(line)
-            value = self._cleaner.value(value)
+            value, repaired = self._cleaner.document(line)
         except Unreadable as unreadable:
-            self.exclusions.append(Exclusion(place=place, reason=unreadable.reason))
-        else:
-            if repaired:
-                self.exclusions.append(Exclusion(place=place, reason="bytes-replaced"))
-            self.read += 1
-            yield number, value
+            yield Exclusion(place=place, reason=unreadable.reason, detail=self._cleaner.excerpt(line), units=1)
+            return
+        if repaired:
+            yield Exclusion(place=place, reason="bytes-replaced")
+        yield place, value
+
+
+def _cut(line: bytes) -> bool:
+    """Tell whether a line goes on beyond what is held at once."""
+    return len(line) >= LINE_BYTES and not line.endswith(b"\n")
+
+
+def _by_lines(held: list[Line]) -> bool:
+    """Tell whether a file has a value a line, though its first line isn't one: most lines after it are."""
+    some = [line for line in held[1 : 1 + FEW_LINES] if line]
+    return 2 * sum(line.lstrip()[:1] == b"{" and _complete(line) for line in some) > len(some)
+
+
+def _complete(line: bytes) -> bool:
+    """Tell whether a line isn't merely the beginning of a value: it is one, or too deep to tell."""
+    try:
+        parsed(line)
+    except Unreadable as unreadable:
+        return unreadable.reason != "not-json"
+    return True

@@ -1,4 +1,4 @@
-"""Messages of generative models in spans: the GenAI conventions' parts, the older chat form, and span events."""
+"""Messages of generative models: the GenAI conventions' parts, and the forms in which providers take and give them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,22 @@ _EVENT_ROLES = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "developer": "system",
+    "function": "tool",
+    "tool_use": "assistant",
+}
+_ROLE_KINDS = frozenset(("human", "ai", "system", "tool"))
+_IDENTITIES = ("call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "id")
+_NAMES = ("name", "toolName", "tool_name")
+_ARGUMENTS = ("arguments", "args", "input")
+_GIVEN = ("response", "result", "output", "content")
+_CALLS = frozenset(("tool_call", "tool_use", "function_call", "function", "tool-call", "server_tool_use"))
+_RESULTS = frozenset(("tool_call_response", "tool_result", "function_call_output", "tool-result"))
+_TEXTS = frozenset((None, "text", "input_text", "output_text", "refusal"))
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -31,10 +47,12 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a tool gave back."""
+    """What a tool gave back; ``text`` is None when that isn't said, which isn't the same as nothing."""
 
     id: str
-    text: str
+    text: str | None
+    name: str = ""
+    error: bool = False
 
 
 class Message(msgspec.Struct):
@@ -53,23 +71,23 @@ class Message(msgspec.Struct):
 
 def inputs(span: Span) -> list[Message]:
     """Return what a model was given."""
-    found = [message for value in _values(span, INPUT) for message in _messages(value, "user")]
-    if not found:
+    found = [message for value in _values(span, INPUT) for message in messages(value, "user")]
+    if not found and span.events:
         for name, attributes in span.events:
             if name in _EVENT_ROLES:
-                found += _messages([{"role": _EVENT_ROLES[name], **_of_event(attributes)}], _EVENT_ROLES[name])
+                found += messages([{"role": _EVENT_ROLES[name], **_of_event(attributes)}], _EVENT_ROLES[name])
     return found
 
 
 def outputs(span: Span) -> list[Message]:
     """Return what a model said."""
-    found = [message for value in _values(span, OUTPUT) for message in _messages(value, "assistant")]
-    if not found:
+    found = [message for value in _values(span, OUTPUT) for message in messages(value, "assistant")]
+    if not found and span.events:
         for name, attributes in span.events:
             if name == "gen_ai.choice":
                 said = _of_event(attributes)
                 inner = opened(said.get("message"))
-                found += _messages([{"role": "assistant", **(inner if isinstance(inner, dict) else said)}], "assistant")
+                found += messages([{"role": "assistant", **(inner if isinstance(inner, dict) else said)}], "assistant")
     return found
 
 
@@ -81,18 +99,22 @@ def written(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def opened(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the JSON object or list that a text holds, and any other value as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+    """Return the JSON object or list that a text holds, also when it holds it as a JSON text, or the value itself."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
         try:
-            return parsed(value.encode())[0]
+            inner = parsed(value.encode())[0]
         except Unreadable:
             return value
+        if isinstance(inner, str):
+            further = opened(inner)
+            return value if isinstance(further, str) else further
+        return inner
     return value
 
 
 def _values(span: Span, names: tuple[str, ...]) -> Iterator[Any]:
     """Yield the first of the attributes that is there, or what an event with the details holds of them."""
-    details = [attributes for name, attributes in span.events if name == DETAILS]
+    details = [attributes for name, attributes in span.events if name == DETAILS] if span.events else []
     for attributes in (span.attributes, *details):
         for name in names:
             if attributes.get(name) not in (None, ""):
@@ -107,33 +129,93 @@ def _of_event(attributes: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else named
 
 
-def _messages(value: Any, role: str) -> list[Message]:  # noqa: ANN401 - any JSON value
+def messages(value: Any, role: str) -> list[Message]:  # noqa: ANN401 - any JSON value
+    """Return the messages in a value; what names no role is said by ``role``."""
     value = opened(value)
     if isinstance(value, dict):
-        value = value.get("messages", [value]) if "role" in value or "messages" in value else written(value)
+        value = _listed(value)
     if isinstance(value, str):
         return [Message(role=role, texts=[value])]
     listed = value if isinstance(value, list) else []
-    return [_message(one, role) for one in listed if isinstance(one, dict)]
+    if len(listed) == 1 and isinstance(listed[0], list):  # a batch of one
+        listed = listed[0]
+    return [_message(one, role) if isinstance(one, dict) else Message(role, [written(one)]) for one in listed]
+
+
+def _listed(value: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the list of messages in an object, or the object as a text."""
+    if isinstance(inner := opened(value.get("messages")), list):
+        return inner
+    if _is_message(value):
+        return [value]
+    if isinstance(value.get("choices"), list):
+        return [one["message"] for one in value["choices"] if isinstance(one, dict) and "message" in one]
+    return written(value)
+
+
+def _is_message(value: dict[str, Any]) -> bool:
+    kind = value.get("type")
+    item = isinstance(kind, str) and kind in _CALLS | _RESULTS
+    return item or "role" in value or "parts" in value or "kwargs" in value
 
 
 def _message(value: dict[str, Any], role: str) -> Message:
-    named = value.get("role")
-    message = Message(role=named if isinstance(named, str) else role)
+    if isinstance(inner := value.get("message"), dict) and "role" not in value:
+        value = inner
+    if isinstance(inner := value.get("kwargs"), dict):  # what LangChain calls a constructor
+        value = inner
+    kind = value.get("type")
+    named = value.get("role", kind if isinstance(kind, str) and kind in _ROLE_KINDS else None)
+    named = named if isinstance(named, str) else role
+    message = Message(role=_ROLES.get(named, named))
+    if isinstance(kind, str) and kind in _CALLS | _RESULTS:  # an item of its own
+        message.role = "assistant" if kind in _CALLS else "tool"
+        _take_part(message, value)
+        return message
     parts = value.get("parts")
-    content = opened(value.get("content")) if parts is None else parts
-    if message.role == "tool" and not isinstance(parts, list):
-        identity = value.get("tool_call_id", value.get("id"))
-        message.results.append(Result(id=written(identity), text=written(value.get("content"))))
+    content = value.get("content") if parts is None else parts
+    if isinstance(content, str) and content.lstrip()[:1] == "[":
+        content = _parts_in(content)
+    if message.role == "tool" and not _holds_results(content):
+        message.results.append(_result(value, value.get("content") if parts is None else parts))
     elif isinstance(content, list):
         for part in content:
             _take_part(message, part)
     else:
-        message.texts.append(written(value.get("content")))
+        message.texts.append(written(content))
     calls = opened(value.get("tool_calls"))
     for call in calls if isinstance(calls, list) else ():
         _take_part(message, {**call, "type": "tool_call"} if isinstance(call, dict) else None)
+    if isinstance(call := opened(value.get("function_call")), dict):
+        _take_part(message, {**call, "type": "tool_call"})
     return message
+
+
+def _parts_in(content: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the parts that a text holds as JSON; a text that merely is a JSON list stays a text."""
+    inner = opened(content)
+    typed = isinstance(inner, list) and inner and all(isinstance(one, dict) and "type" in one for one in inner)
+    return inner if typed else content
+
+
+def _kind(part: dict[str, Any]) -> str | None:
+    kind = part.get("type", part.get("kind"))
+    return kind if isinstance(kind, str) else None
+
+
+def _holds_results(content: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and (_kind(part) in _RESULTS or _nested(part, _RESULT_MEMBERS) is not None)
+        for part in content
+    )
+
+
+_CALL_MEMBERS = ("functionCall", "function_call", "toolUse")
+_RESULT_MEMBERS = ("functionResponse", "function_response", "toolResult")
+
+
+def _nested(part: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    return next((part[name] for name in names if isinstance(part.get(name), dict)), None)
 
 
 def _take_part(message: Message, part: Any) -> None:  # noqa: ANN401 - any JSON value
@@ -141,20 +223,46 @@ def _take_part(message: Message, part: Any) -> None:  # noqa: ANN401 - any JSON 
         message.texts.append(part)
     if not isinstance(part, dict):
         return
-    kind = part.get("type")
-    if kind in ("tool_call", "tool_use", "function_call", "function"):
-        inner = part.get("function")
-        named = inner if isinstance(inner, dict) else part
-        given = next((named[name] for name in ("arguments", "input") if named.get(name) is not None), None)
-        message.calls.append(Call(id=_identity(part), name=written(named.get("name")), arguments=written(given)))
-    elif kind in ("tool_call_response", "tool_result"):
-        given = next((part[name] for name in ("response", "result", "content") if part.get(name) is not None), None)
-        message.results.append(Result(id=_identity(part), text=written(given)))
-    elif kind in (None, "text", "input_text", "output_text"):
+    kind = _kind(part)
+    call = part if kind in _CALLS else _nested(part, _CALL_MEMBERS) if kind is None else None
+    result = part if kind in _RESULTS else _nested(part, _RESULT_MEMBERS) if kind is None else None
+    if call is not None:
+        inner = call.get("function")
+        named = inner if isinstance(inner, dict) else call
+        message.calls.append(
+            Call(id=_identity(call), name=written(_first(named, _NAMES)), arguments=written(_first(named, _ARGUMENTS)))
+        )
+    elif result is not None:
+        message.results.append(_result(result, _first(result, _GIVEN)))
+    elif kind in _TEXTS:
         message.texts.append(written(part.get("content", part.get("text"))))
 
 
-def _identity(part: dict[str, Any]) -> str:
-    return written(
-        next((part[name] for name in ("id", "tool_call_id", "tool_use_id", "call_id") if part.get(name)), None)
+def _result(value: dict[str, Any], given: Any) -> Result:  # noqa: ANN401 - any JSON value
+    failed = value.get("is_error") is True or value.get("isError") is True or value.get("status") == "error"
+    text = None if given is None else said(given)
+    return Result(id=_identity(value), text=text, name=written(_first(value, _NAMES)), error=failed)
+
+
+def said(given: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return what a tool gave back as a text: the texts of a list of text parts, or any other value as JSON."""
+    if isinstance(given, list) and given and all(_is_text(part) for part in given):
+        return "\n".join(written(part.get("text", part.get("content"))) for part in given)
+    return written(given)
+
+
+def _is_text(part: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return (
+        isinstance(part, dict)
+        and _kind(part) in (None, "text", "input_text", "output_text")
+        and isinstance(part.get("text", part.get("content")), str)
+        and len(part) <= 4  # noqa: PLR2004 - a part says little more than its text; an object of a tool does
     )
+
+
+def _identity(part: dict[str, Any]) -> str:
+    return written(next((part[name] for name in _IDENTITIES if part.get(name)), None))
+
+
+def _first(value: dict[str, Any], names: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
+    return next((value[name] for name in names if value.get(name) is not None), None)

@@ -27,7 +27,8 @@ OTHER = session("bbbb", "Count", [("wc -l f", "3 f\n")], category="counting")
 
 
 def turn(command: str, output: str, *, error: bool = False) -> Turn:
-    return Turn(tool="bash", arguments=json.dumps({"command": command}), observation=output, error=error)
+    arguments = json.dumps({"command": command})
+    return Turn(tool="bash", arguments=arguments, observation=output, error=error, paired="order")
 
 
 def enveloped(*spans: Span, **resource: str) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def test_messages_with_parts_give_calls_results_task_and_the_closing_words() -> 
     )
     (one,) = export.traces
     assert (one.task, one.final) == ("How many?", "Seven.")
-    assert one.turns == (Turn(tool="wc", arguments='{"f":1}', observation="7", error=False),)
+    assert one.turns == (Turn(tool="wc", arguments='{"f":1}', observation="7", error=False, call_id="c1"),)
     assert export.exclusions == ()
 
 
@@ -147,7 +148,8 @@ def test_older_span_events_are_read() -> None:
         {"name": "gen_ai.tool.message", "attributes": attributes({"content": "nothing"})},
     ]
     (one,) = read(lines([chat, ran])).traces
-    assert (one.task, one.turns) == ("Look", (Turn(tool="ls", arguments="{}", observation="nothing", error=False),))
+    assert one.task == "Look"
+    assert one.turns == (Turn(tool="ls", arguments="{}", observation="nothing", error=False, call_id="c"),)
 
 
 def test_openai_style_messages_and_other_names_for_parts_are_read() -> None:
@@ -159,7 +161,7 @@ def test_openai_style_messages_and_other_names_for_parts_are_read() -> None:
     ]
     (one,) = read(lines([genai("t", 1, "chat", input__messages={"messages": given}, completion="Two.")])).traces
     assert (one.task, one.final) == ("List \nthem", "Two.")
-    assert one.turns == (Turn(tool="ls", arguments='{"a":1}', observation="one two", error=False),)
+    assert one.turns == (Turn(tool="ls", arguments='{"a":1}', observation="one two", error=False, call_id="c"),)
 
 
 def test_the_details_event_and_event_content_are_read() -> None:
@@ -204,7 +206,7 @@ def test_arguments_that_only_the_tool_span_has_complete_the_call() -> None:
     ]
     spans[1]["attributes"] += [{"key": "gen_ai.tool.message", "value": {"stringValue": "y"}}]
     (one,) = read(lines(spans)).traces
-    assert one.turns == (Turn(tool="x", arguments="{}", observation="y", error=False),)
+    assert one.turns == (Turn(tool="x", arguments="{}", observation="y", error=False, paired="order"),)
 
 
 def test_a_call_in_history_and_in_its_own_span_is_one_step() -> None:

@@ -1,0 +1,349 @@
+"""Reading inputs: files of any size, plain or compressed, to traces and to what is in none, in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+import msgspec
+from blake3 import blake3
+
+from commands.ingesting.spool import Spool
+from commands.regular_file import open_regular
+from ledger import canonical, digests
+from ledger.errors import Refusal
+from ledger.families.traces import Exclusion, Trace
+from projections.normal_form import lines
+from projections.normal_form.export import Account, Totals, rows, trace_of
+from projections.normal_form.lines import Cleaner, Documents, Redact
+from projections.normal_form.sources import Source, detect, source
+
+if TYPE_CHECKING:
+    from projections.normal_form.lines import Document
+
+AUTO = "auto"
+STANDARD_INPUT = "-"
+BUFFER_BYTES = 1 << 20
+FREE_BYTES = 256 << 20  # what compressed input may become whatever its size
+MOST_EXPANSION = 200  # times its size, beyond that; exports come to 10 to 60
+MOST_LAYERS = 2
+DETECTED_BY = 50  # documents
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+ZIP = b"PK\x03\x04"
+HEAD_BYTES = 4096
+
+
+class ExportUnreadable(Refusal, name="export-unreadable", exit_code=41):
+    """An input can't be read to its end."""
+
+    def __init__(self, path: Path | str, problem: str) -> None:
+        super().__init__(
+            f"the export can't be read: {problem}; nothing was recorded",
+            where=str(path),
+            remedy="give the path of a readable file of traces, plain or compressed with gzip or zstd",
+        )
+
+
+class InputExpands(Refusal, name="input-expands", exit_code=94):
+    """A compressed input becomes far more than exports do: it is made to exhaust who reads it."""
+
+    def __init__(self, path: str, read: int, produced: int) -> None:
+        super().__init__(
+            f"{read:,} compressed bytes became more than {produced:,}; nothing was recorded",
+            where=path,
+            remedy="if it really is an export, unpack it and give the plain file",
+        )
+
+
+class Input(msgspec.Struct, frozen=True):
+    """Something to read: its name in places and refusals, how it is opened, and its size where that is known."""
+
+    name: str
+    open: Callable[[], IO[bytes]]
+    size: int | None = None
+
+
+class Found(msgspec.Struct):
+    """What an input turned out to be. ``digest`` is of its plain bytes: the same whether it was compressed or not."""
+
+    name: str
+    source: str = ""
+    why: str = ""
+    digest: str = ""
+    size: int = 0
+
+
+def inputs(paths: Iterable[str | Path]) -> list[Input]:
+    """Return what the paths name: files, the regular files below directories in order of their names, standard input.
+
+    A link that is named is followed. Below a directory, links to what is outside of it and files that aren't regular
+    are passed over, as are names that begin with a dot. ExportUnreadable for what isn't there.
+    """
+    found: list[Input] = []
+    for path in paths:
+        if str(path) == STANDARD_INPUT:
+            found.append(Input("standard input", lambda: sys.stdin.buffer))
+        elif os.path.isdir(path):  # noqa: PTH112 - a path with a NUL is no directory, and no error yet
+            found += [_file(one, str(one.relative_to(path))) for one in _below(Path(path))]
+        else:
+            found.append(_file(Path(path), str(path)))
+    return found
+
+
+def _file(path: Path, name: str) -> Input:
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError):
+        size = None
+    return Input(name, lambda: open_regular(path), size)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    whole = folder.resolve()
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place, name)
+            if name.startswith(".") or not path.resolve().is_relative_to(whole):
+                continue
+            if path.is_file() and stat.S_ISREG(path.stat().st_mode):
+                yield path
+
+
+class _Counted(io.RawIOBase):
+    """What an input gives, counted and told to whoever shows progress."""
+
+    def __init__(self, file: IO[bytes], progress: Callable[[int], None]) -> None:
+        self._file = file
+        self._progress = progress
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override] # narrower than the base's
+        piece = self._file.read(len(buffer))
+        buffer[: len(piece)] = piece
+        self.count += len(piece)
+        self._progress(len(piece))
+        return len(piece)
+
+
+class _Unpacked(io.RawIOBase):
+    """What a compressed input becomes; InputExpands when that is far more than it can be."""
+
+    def __init__(self, file: IO[bytes], name: str, packed: _Counted) -> None:
+        self._file = file
+        self._name = name
+        self._packed = packed
+        self._count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override] # narrower than the base's
+        piece = self._file.read(len(buffer))
+        buffer[: len(piece)] = piece
+        self._count += len(piece)
+        if self._count > FREE_BYTES and self._count > MOST_EXPANSION * self._packed.count:
+            raise InputExpands(self._name, self._packed.count, self._count)
+        return len(piece)
+
+
+class Reading:
+    """Inputs, read once: iterate over what they hold, then look at ``totals`` and ``found``.
+
+    Each trace comes once, each exclusion where it is met; the order follows from the traces' names and not from the
+    order of lines. Rows of one trace belong together whichever input they are in. Until a refusal, and until the
+    iteration has ended, nothing is known to be whole: whoever records what comes has to say at the end that it counts.
+    """
+
+    def __init__(
+        self,
+        given: Sequence[Input],
+        redact: Redact,
+        *,
+        source_name: str = AUTO,
+        scratch: Path | None = None,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._inputs = given
+        self._wanted = source_name
+        self._progress = progress
+        self._cleaner = Cleaner(redact)
+        self._account = Account()
+        self._spool = Spool(scratch)
+        self._sources: list[Source] = []
+        self.found: list[Found] = []
+
+    @property
+    def totals(self) -> Totals:
+        """What became of every unit, complete at the end of the iteration."""
+        self._account.totals.redactions = self._cleaner.redactions
+        return self._account.totals
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that was read: an input's own when there is one, else of theirs in any order."""
+        listed = sorted(one.digest for one in self.found)
+        return listed[0] if len(listed) == 1 else digests.content_digest(canonical.digest_input("inputs", listed))
+
+    def __iter__(self) -> Iterator[Trace | Exclusion]:
+        """Read everything, then yield what it holds. A refusal leaves nothing behind."""
+        try:
+            for one in self._inputs:
+                yield from self._account.exclusions(self._rows(one))
+            for number, name, given in self._spool.groups():
+                made = trace_of(name, given, self._sources[number], self._cleaner)
+                self._account.trace(len(given), made)
+                yield from self._account.exclusions(made.exclusions)
+                if made.trace is not None:
+                    yield made.trace
+            yield from self._account.rest()
+        finally:
+            self._spool.close()
+
+    def _rows(self, given: Input) -> Iterator[Exclusion]:
+        """Keep the rows of an input; yield what of it can't be read."""
+        found = Found(given.name)
+        self.found.append(found)
+        prefix = f"{given.name}: " if len(self._inputs) > 1 else ""
+        with _opened(given, self._progress) as file:
+            stream = _Hashed(file)
+            documents, found.source, found.why = self._documents(stream, given.name)
+            if found.source:
+                number = self._number(found.source)
+                for one in rows(documents, self._sources[number]):
+                    if isinstance(one, Exclusion):
+                        self._account.totals.units += one.units
+                        yield msgspec.structs.replace(one, place=prefix + one.place) if prefix else one
+                        continue
+                    self._account.totals.units += 1
+                    self._spool.add(number, msgspec.structs.replace(one, place=prefix + one.place) if prefix else one)
+            else:
+                yield from self._unreadable(documents)
+            found.digest, found.size = stream.digest, stream.size
+
+    def _unreadable(self, documents: Iterable[Document | Exclusion]) -> Iterator[Exclusion]:
+        """Yield what an input holds that has nothing that can be read."""
+        for one in documents:
+            if isinstance(one, Exclusion):
+                self._account.totals.units += one.units
+                yield one
+
+    def _number(self, name: str) -> int:
+        for number, known in enumerate(self._sources):
+            if known.name == name:
+                return number
+        self._sources.append(source(name))
+        return len(self._sources) - 1
+
+    def _documents(self, stream: _Hashed, name: str) -> tuple[Iterator[Document | Exclusion], str, str]:
+        """Return an input's documents, their source, and why it is that one; no source for an empty input."""
+        from projections.normal_form.protobuf import is_protobuf  # noqa: PLC0415 - beside its only caller
+
+        if is_protobuf(stream.head):
+            from projections.normal_form.protobuf import documents as of_protobuf  # noqa: PLC0415 - few inputs need it
+
+            return iter(of_protobuf(stream, self._cleaner)), self._known("otlp"), "it is OTLP protobuf"
+        documents = iter(Documents(stream.lines(), self._cleaner))
+        if self._wanted != AUTO:
+            return documents, self._wanted, "it was named"
+        first = list(islice(documents, DETECTED_BY))
+        values = [one[1] for one in first if not isinstance(one, Exclusion)]
+        found, why = detect(values, name) if values else ("", "")
+        return chain(first, documents), found, why
+
+    def _known(self, name: str) -> str:
+        return name if self._wanted == AUTO else self._wanted
+
+
+class _Hashed:
+    """A plain stream, hashed as it is read."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._hash = blake3()
+        self.size = 0
+
+    @property
+    def head(self) -> bytes:
+        """What the stream begins with."""
+        return self._file.peek(HEAD_BYTES)[:HEAD_BYTES]
+
+    @property
+    def digest(self) -> str:
+        """The digest of what was read."""
+        return digests.named(self._hash.digest())
+
+    def read(self, size: int) -> bytes:
+        """Return that many bytes, fewer only at the end."""
+        piece = self._file.read(size)
+        self._hash.update(piece)
+        self.size += len(piece)
+        return piece
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield lines, a longer one in pieces."""
+        while line := self._file.readline(lines.LINE_BYTES):
+            self._hash.update(line)
+            self.size += len(line)
+            yield line
+
+
+@contextmanager
+def _opened(given: Input, progress: Callable[[int], None]) -> Iterator[io.BufferedReader]:
+    """Open an input as plain bytes, whatever it is compressed with; what stands in the way is refused by name."""
+    try:
+        with given.open() as raw:
+            counted = _Counted(raw, progress)
+            yield _unpacked(io.BufferedReader(counted, BUFFER_BYTES), counted, given.name)
+    except OSError as error:
+        raise ExportUnreadable(given.name, error.strerror or str(error)) from error
+    except (EOFError, zlib.error) as error:
+        raise ExportUnreadable(given.name, f"its compression is broken ({error})") from error
+
+
+def _unpacked(file: io.BufferedReader, counted: _Counted, name: str) -> io.BufferedReader:
+    for _ in range(MOST_LAYERS):
+        head = file.peek(len(ZSTD))
+        if head.startswith(GZIP):
+            inner = cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+        elif head.startswith(ZSTD):
+            inner = _zstd(file)
+        else:
+            break
+        file = io.BufferedReader(_Unpacked(inner, name, counted), BUFFER_BYTES)
+    head = file.peek(len(ZSTD))
+    if head.startswith((GZIP, ZSTD)):
+        raise ExportUnreadable(name, "it is compressed more than twice")
+    if head.startswith(ZIP):
+        raise ExportUnreadable(name, "it is a zip archive, and what it holds has to be unpacked first")
+    return file
+
+
+def _zstd(file: IO[bytes]) -> IO[bytes]:
+    """Return what a zstd stream holds; its errors are those of a broken file."""
+    import zstandard  # noqa: PLC0415 - few inputs need it
+
+    class Frames:
+        def __init__(self) -> None:
+            self._reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+
+        def read(self, size: int) -> bytes:
+            try:
+                return self._reader.read(size)
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+
+    return cast("IO[bytes]", Frames())

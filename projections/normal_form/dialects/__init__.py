@@ -1,0 +1,42 @@
+"""Dialects of OpenTelemetry: what instrumentors call things, said in the names of the current GenAI conventions.
+
+A dialect is recognised by the names of a span's attributes, and a span may mix several. Translating takes away the
+names that it understands, so that content doesn't remain among the short texts that a trace declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from projections.normal_form.dialects import openinference, pydantic_ai, traceloop, vercel
+
+Attributes = dict[str, Any]
+
+
+class Dialect(NamedTuple):
+    """A way to name things: the beginnings of names that tell it, and how it is translated."""
+
+    name: str
+    marks: tuple[str, ...]
+    translated: Callable[[Attributes], Attributes]
+
+
+DIALECTS = (
+    Dialect("openinference", openinference.MARKS, openinference.translated),
+    Dialect("traceloop", traceloop.MARKS, traceloop.translated),
+    Dialect("pydantic-ai", pydantic_ai.MARKS, pydantic_ai.translated),
+    Dialect("vercel", vercel.MARKS, vercel.translated),
+)
+CURRENT = "otel-genai"
+
+
+def translated(attributes: Attributes) -> tuple[Attributes, str]:
+    """Return attributes in the names of the GenAI conventions, and the dialect that they were in, or nothing."""
+    names = "\n" + "\n".join(attributes)
+    spoken = ""
+    for dialect in DIALECTS:
+        if any(mark in names for mark in dialect.marks):
+            attributes = dialect.translated(dict(attributes))
+            spoken = spoken or dialect.name
+    return attributes, spoken or (CURRENT if "\ngen_ai." in names else "")
