@@ -19,7 +19,7 @@ def attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
 def span(trace: str, number: int, values: dict[str, Any], *, error: bool = False, name: str = "span") -> Span:
     return {
         "traceId": trace,
-        "spanId": f"{trace[:8]}{number:08d}",
+        "spanId": f"{trace[-8:]}{number:08d}",
         "parentSpanId": "",
         "name": name,
         "startTimeUnixNano": number * 10,

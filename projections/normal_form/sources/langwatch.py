@@ -25,7 +25,7 @@ from projections.normal_form.sources.nodes import (
     stated,
     text,
 )
-from projections.normal_form.spans import Span, plain
+from projections.normal_form.spans import Span
 
 _KINDS = {"llm": CHAT, "tool": TOOL, "agent": AGENT, "function": TOOL}
 _OPERATIONS = {"chat": CHAT, "llm_call": CHAT, "text_completion": CHAT, "generate_content": CHAT, "execute_tool": TOOL}
@@ -208,7 +208,7 @@ def _node(identity: str, span: dict[str, Any], alike: Sequence[Row]) -> Node:
 
 def _of_agent(identity: str, span: dict[str, Any], alike: Sequence[Row]) -> Node:
     """Return a span with attributes: the conventions' names, or those of the SDK that a command-line agent uses."""
-    held = {name: plain(value) for name, value in span["attributes"].items()}
+    held = {name: otlp.plain(value) for name, value in span["attributes"].items()}
     operation = text(held.get("gen_ai.operation.name"))
     spoken = "ai.response.text" in held or "ai.response.toolCalls" in held or any(name in held for name in _GIVEN[:4])
     tokens = {name.rsplit(".", 1)[-1]: value for name, value in held.items() if "usage" in name}
@@ -250,7 +250,7 @@ def _of_agent(identity: str, span: dict[str, Any], alike: Sequence[Row]) -> Node
 def _list(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return a list that is written as OpenTelemetry writes arrays, and any other value as it is."""
     if isinstance(value, dict) and isinstance(value.get("values"), list):
-        return [plain(one) for one in value["values"]]
+        return [otlp.plain(one) for one in value["values"]]
     return value
 
 
