@@ -27,7 +27,8 @@ def spans(count: int = 30) -> list[dict[str, Any]]:
     for number in range(count):
         task = f"{VERBS[number % 5]} the {THINGS[number % 6]} in folder {number * 7919}"
         steps = [(f"step {step} of {task}", f"{step}\n" if step else "") for step in range(1 + number % 3)]
-        made += session(f"{number + 1:032x}", task, steps, errors=[0] if number % 5 == 0 else (), topic=THINGS[number % 2])
+        errors = [0] if number % 5 == 0 else []
+        made += session(f"{number + 1:032x}", task, steps, errors=errors, topic=THINGS[number % 2])
     return made
 
 
