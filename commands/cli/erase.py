@@ -57,13 +57,13 @@ def command(id_: str, root: Path, reason: str, *, yes: bool, as_json: bool) -> N
     """
     from commands.naming import find  # noqa: PLC0415 - loaded when the command runs
     from commands.opening import open_journal  # noqa: PLC0415 - as above
-    from ledger.families import contents  # noqa: PLC0415 - as above
+    from ledger.families import contents, providers  # noqa: PLC0415 - as above
 
     if not reason.strip():
         message = "the reason is empty"
         raise click.BadParameter(message, param_hint="--reason")
     result = Result(as_json)
-    with open_journal(root, "erase", contents.FAMILY) as journal:
+    with open_journal(root, "erase", contents.FAMILY, providers.FAMILY) as journal:
         targets = _targets(find(journal, id_))
         owed = _plan(journal, targets, result)
         if owed and not yes:
@@ -110,12 +110,13 @@ def _plan(journal: Journal, targets: Sequence[str], result: Result) -> list[str]
 
 
 def _erase(journal: Journal, targets: Sequence[str], reason: str) -> None:
-    from ledger.event import Blobs, Step  # noqa: PLC0415 - loaded when something is erased
-    from ledger.families import contents  # noqa: PLC0415 - as above
-    from ledger.redaction import redact_key_shapes  # noqa: PLC0415 - as above
+    from commands.perform.credentials import redactor_for  # noqa: PLC0415 - loaded when something is erased
+    from ledger.event import Blobs, Step  # noqa: PLC0415 - as above
+    from ledger.families import contents, providers  # noqa: PLC0415 - as above
 
     blobs = Blobs()
-    why = blobs.put(redact_key_shapes(reason.encode(errors="replace").decode())[0])
+    redactor = redactor_for(journal.state(providers.FAMILY))
+    why = blobs.put(redactor.error(reason.encode(errors="replace").decode()))
     steps = [Step(contents.FAMILY, contents.EraseContent(content=one, reason=ASKED, why=why)) for one in targets]
     journal.submit(*steps, blobs=blobs).result()
 

@@ -33,7 +33,7 @@ def as_table(answer: Answer, sql: str) -> Iterator[str]:
 
 def as_csv(answer: Answer) -> Iterator[str]:
     """Yield lines of CSV. Nothing in them acts on a terminal, and no text is a formula to a spreadsheet."""
-    yield _csv_line(answer.columns)
+    yield _csv_line([_harmless(column) for column in answer.columns])
     for row in answer.rows:
         yield _csv_line(["" if value is None else _harmless(value) for value in row])
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return the table; a column is set right when every one of its cells begins with a digit."""
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    right = [all(cell[:1].isdigit() for cell in column) for column in zip(*cells, strict=True)] or [False] * len(header)
-    lines = [list(header), ["-" * width for width in widths], *cells]
+    head, *cells = [[one_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    right = [all(cell[:1].isdigit() for cell in column) for column in zip(*cells, strict=True)] or [False] * len(head)
+    lines = [head, ["-" * width for width in widths], *cells]
     return "\n".join(
         "  ".join(
             cell.rjust(width) if numeric else cell.ljust(width)
