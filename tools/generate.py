@@ -1,12 +1,14 @@
 """Write the generated files: schema/*.json, and the pages of docs/ that cog fills.
 
-Usage: python tools/generate.py [--check]
+Usage: python tools/generate.py [--check | --release VERSION]
 
-With --check nothing is written; it fails when a file is missing, stale, or has no source any more.
+With --check nothing is written; it fails when a file is missing, stale, or has no source any more, and when
+a released schema was changed or is no longer accepted. With --release the schemas are kept as those of a release.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 from cogapp import Cog  # noqa: E402 - the project comes first
 
-from tools import reference  # noqa: E402 - as above
+from tools import reference, released  # noqa: E402 - as above
 
 PAGES = ("docs/cli.md", "docs/errors.md")
 
@@ -62,10 +64,27 @@ def generate_pages(*, check: bool) -> list[str]:
 def main() -> int:
     """Write all, or compare all."""
     check = "--check" in sys.argv[1:]
+    if sys.argv[1:2] == ["--release"]:
+        return keep(sys.argv[2:])
     stale = generate_kinds(check=check) + generate_schemas(check=check) + generate_pages(check=check)
     for name in stale:
         print(f"{name} is stale; run python tools/generate.py", file=sys.stderr)
-    return 1 if stale else 0
+    wrong = list(released.problems(HERE / "schema")) if check else []
+    for problem in wrong:
+        print(problem, file=sys.stderr)
+    return 1 if stale or wrong else 0
+
+
+def keep(versions: list[str]) -> int:
+    """Keep the schemas as those of a release; they must be today's."""
+    if len(versions) != 1 or not re.fullmatch(r"\d+\.\d+\.\d+", versions[0]):
+        print("usage: python tools/generate.py --release 1.2.3", file=sys.stderr)
+        return 2
+    stale = generate_kinds(check=True) + generate_schemas(check=True)
+    problem = f"{stale[0]} is stale" if stale else released.release(HERE / "schema", versions[0])
+    if problem:
+        print(problem, file=sys.stderr)
+    return 1 if problem else 0
 
 
 if __name__ == "__main__":
