@@ -158,14 +158,14 @@ class Pairing(msgspec.Struct):
             step = self._new(Step(Call(identity, named or UNNAMED_TOOL, call.arguments), span.place, (at, 0), 0, None))
         elif not step.call.arguments and arguments is not None:
             step.call = Call(step.call.id, step.call.name, call.arguments)
-        step.ran = True
+        first_run, step.ran = not step.ran, True
         step.places.add(span.place)
         step.error = step.error or span.error
         step.at = min(step.at, (at, 0))
         if identity and not step.call.id:
             step.call = Call(identity, step.call.name, step.call.arguments)
-        if step.observation is None and result is not None:
-            step.observation, step.paired = result, way
+        if result is not None and (step.observation is None or (first_run and way == "")):
+            step.observation, step.paired = result, way  # what a tool says itself comes before what was told of it
         return True
 
     def _by_id(self, call: Call, result: str | None) -> tuple[Step | None, str]:

@@ -48,27 +48,24 @@ class Reading(msgspec.Struct):
         given, made = inputs(span), outputs(span)
         if not any(message.calls for message in made) and (own := own_call(span)) is not None:
             made = [*made, Message(role="assistant", calls=[own])]
-        self._words(span, given)
+        self.words(span, given)
         acted = self.pairing.messages(at, span, given, made)
         text = "\n".join(filter(None, (message.text for message in made if message.role != "tool")))
         self.final, self.closing = (text, span.place) if text and not acted else (None, "")
         if not given and not made:
             self.silent.append(span)
 
-    def agent(self, at: int, span: Span, *, whole: bool) -> None:
-        """Take what an agent's own span says of the task and its end; its steps too, when no other span has them."""
+    def agent(self, span: Span) -> None:
+        """Take what an agent's own span says of the end; its steps are in other spans."""
         given, made = inputs(span), outputs(span)
-        if whole:
-            self.chat(at, span)
-            return
-        said = self._words(span, given)
+        said = self.words(span, given)
         closing = [message.text for message in (*given, *made) if message.role == "assistant" and not message.calls]
         if closing and closing[-1] and not self.closing:
             self.final, self.closing = closing[-1], span.place
         if not said and not closing:
             self.silent.append(span)
 
-    def _words(self, span: Span, given: Sequence[Message]) -> bool:
+    def words(self, span: Span, given: Sequence[Message]) -> bool:
         """Take the task, and what the model was instructed; tell whether there is any."""
         users = [message.text for message in given if message.role == "user" and message.text]
         system = "\n".join(_instructions(span)) or "\n".join(
@@ -108,15 +105,15 @@ def normal_form(name: str, spans: Iterable[Span], clean: Clean) -> Formed:
     reading = Reading()
     whole = not {"chat", "tool"} & set(roles)
     for at, (role, span) in enumerate(zip(roles, ordered, strict=True)):
-        if role == "chat":
+        if role == "chat" or (role == "agent" and whole):
             reading.chat(at, span)
-        elif role == "agent" and whole:
-            reading.agent(at, span, whole=True)
+        elif role == "agent" and span.attributes.get("gen_ai.operation.name") != "invoke_workflow":
+            reading.words(span, inputs(span))
     for at, (role, span) in enumerate(zip(roles, ordered, strict=True)):
         if role == "tool":
             reading.pairing.tool(at, span)
         elif role == "agent" and not whole:
-            reading.agent(at, span, whole=False)
+            reading.agent(span)
         elif role == "other":
             reading.silent.append(span)
     reading.pairing.close()

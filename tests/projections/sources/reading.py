@@ -81,10 +81,10 @@ def read(name: str, *documents: Any) -> Read:
         assert told == {row.place for row in rows}
     traces: dict[str, Trace] = {}
     for trace, held in spans.items():
-        made_of, without = normal_form(trace, held, str)
-        exclusions += without
-        if made_of is not None:
-            traces[trace] = made_of
+        formed = normal_form(trace, held, str)
+        exclusions += formed.exclusions
+        if formed.trace is not None:
+            traces[trace] = formed.trace
     return Read([row for rows in grouped.values() for row in rows], exclusions, dict(spans), traces)
 
 
