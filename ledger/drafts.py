@@ -67,6 +67,7 @@ class Batch:
         self.head = newest.head
         self.blobs: dict[str, BlobRow] = {}
         self.by_key: dict[tuple[str, str], Recorded] = {}
+        self.absent: set[tuple[str, str]] = set()  # looked up in the journal in vain; nobody else writes meanwhile
         self.outcomes: list[Outcome] = []
         self.origins: dict[str, int] = {}
 
@@ -94,6 +95,19 @@ class Batch:
 class Draft:
     """One submission's events, and what deciding them has touched."""
 
+    __slots__ = (
+        "answer",
+        "batch",
+        "blobs",
+        "by_key",
+        "folded",
+        "fresh",
+        "newest",
+        "submission",
+        "unfolded",
+        "versions",
+    )
+
     def __init__(self, batch: Batch, submission: Submission) -> None:
         self.batch = batch
         self.newest = batch.newest
@@ -112,8 +126,10 @@ class Draft:
             self._admit(self.submission.foreign)
         for step in self.submission.steps:
             family, command = step.family, step.command
-            found = _finder({wanted: self._look_up(*wanted) for wanted in command.looks_up})
-            self._fold_for(family)
+            looks_up = command.looks_up
+            found = _finder({wanted: self._look_up(*wanted) for wanted in looks_up} if looks_up else _NOTHING)
+            if self.unfolded:
+                self._fold_for(family)
             for event in family.decide(command, self.newest.state(family), found):
                 self._add(event)
 
@@ -141,9 +157,12 @@ class Draft:
         """Return the event of this kind and key: from this draft, this batch, or the journal."""
         for version in versions_of(kind):
             wanted = (version, key)
-            found = self.by_key.get(wanted) or self.batch.by_key.get(wanted) or self.newest.by_key(version, key)
-            if found is not None:
-                return found
+            record = self.by_key.get(wanted) or self.batch.by_key.get(wanted)
+            if record is None and wanted not in self.batch.absent:
+                record = self.newest.by_key(version, key)
+            if record is not None:
+                return record
+            self.batch.absent.add(wanted)
         return None
 
     def _add(self, event: Event) -> None:
@@ -171,6 +190,8 @@ class Draft:
 
     def _carry(self, kind: str, stored: bytes) -> None:
         """Take along the contents that an event names, and only these."""
+        if b'"blob":' not in stored:
+            return
         for found in references(stored):
             digest = found.decode()
             if digest in self.newest.erased:
@@ -208,6 +229,9 @@ class Draft:
         batch.by_key.update(self.by_key)
         batch.blobs.update(self.blobs)
         return tuple(self.answer)
+
+
+_NOTHING: Mapping[tuple[str, str], Recorded | None] = {}
 
 
 def _finder(looked_up: Mapping[tuple[str, str], Recorded | None]) -> Found:

@@ -34,6 +34,8 @@ from ledger.writer import Writer
 
 __all__ = ["Checkpoint", "Journal", "Recorded"]
 
+UNREAD = 64  # commits that the view may be behind: whoever only adds would keep all that was added in memory
+
 
 class Journal:
     """One journal, opened for a command: see docs/format.md for the file, docs/tour.md for who uses it how."""
@@ -182,6 +184,8 @@ class Journal:
             return self._store.origins()
 
     def _put(self, submission: Submission) -> None:
+        if len(self._committed) > UNREAD:
+            self._catch_up()
         if self._store.reading != store.OWN:
             raise refusals.OriginNotOurs(self.path)
         for step in submission.steps:

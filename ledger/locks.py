@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 FOLDER = "locks"
 PRIVATE = 0o600
@@ -88,13 +88,15 @@ class Sidecar:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Self:
+        """Return what holds the lock inside of a ``with``."""
+        return self
+
+    def __enter__(self) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -11,6 +11,8 @@ import errno
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -73,8 +75,12 @@ COLUMNS = "seq, id, head, kind, stream, version, key, bytes, origin"
 Row = tuple[int, bytes, bytes, str, str, int, str | None, bytes, int]
 BlobRow = tuple[bytes, int, str, bytes]
 
-_EVENT_COLUMNS = 9
-_BLOB_COLUMNS = 4
+_INTO_EVENTS = f"INSERT INTO events ({COLUMNS}) VALUES "  # noqa: S608 - our own column names, no input
+
+
+@cache
+def _statement(head: str, tail: str, rows: int, columns: int) -> str:
+    return head + ",".join([f"({','.join('?' * columns)})"] * rows) + tail
 
 
 def pack(digest: bytes, content: bytes) -> BlobRow:
@@ -336,8 +342,7 @@ class Store:
 
     def insert(self, rows: Sequence[Row]) -> None:
         """Insert events with as few statements as possible: each one costs a hand-over between threads."""
-        flat = [(seq, ident, head, origin, *rest) for seq, ident, head, *rest, origin in rows]
-        self._insert("INSERT INTO events VALUES ", "", flat, _EVENT_COLUMNS)
+        self._insert(_INTO_EVENTS, "", rows)
 
     def insert_origin(self, origin: int, name: str) -> None:
         self._connection.execute("INSERT INTO origins VALUES (?, ?)", (origin, name))
@@ -352,17 +357,16 @@ class Store:
         query = "SELECT id FROM events WHERE key = ? AND kind = ? AND origin = ?"
         return cast("bytes | None", self._connection.execute(query, (key, kind, origin)).get)
 
-    def insert_blobs(self, rows: Iterable[BlobRow]) -> None:
+    def insert_blobs(self, rows: Sequence[BlobRow]) -> None:
         """Insert blobs that aren't there yet."""
-        self._insert("INSERT INTO blobs VALUES ", " ON CONFLICT DO NOTHING", list(rows), _BLOB_COLUMNS)
+        self._insert("INSERT INTO blobs VALUES ", " ON CONFLICT DO NOTHING", rows)
 
-    def _insert(self, head: str, tail: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
-        group = f"({','.join('?' * columns)})"
+    def _insert(self, head: str, tail: str, rows: Sequence[tuple[Any, ...]]) -> None:
         start = 0
         while start < len(rows):
             size = min(1 << (len(rows) - start).bit_length() - 1, 64)  # sizes are powers of two, so statements are few
             chunk = rows[start : start + size]
-            self._connection.execute(head + ",".join([group] * size) + tail, [value for row in chunk for value in row])
+            self._connection.execute(_statement(head, tail, size, len(chunk[0])), tuple(chain.from_iterable(chunk)))
             start += size
 
     def erase(self, digests: Iterable[bytes]) -> None:

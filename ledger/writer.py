@@ -145,7 +145,7 @@ class Writer:
         if newest.ahead:
             for name, number in batch.origins.items():
                 newest.store.insert_origin(number, name)
-            newest.store.insert_blobs(batch.blobs.values())
+            newest.store.insert_blobs([*batch.blobs.values()])
             newest.store.insert([record.row() for record in newest.ahead])
             newest.store.erase(
                 digests.raw(record.key or "")

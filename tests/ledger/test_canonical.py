@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +81,26 @@ def test_what_has_no_canonical_form_is_refused_with_its_place(value: object, whe
 
 def test_parts_are_named_by_the_bytes_of_their_list() -> None:
     assert digest_input("a", 1, None) == b'["a",1,null]'
+
+
+class Shaped(msgspec.Struct, rename="camel", omit_defaults=True):
+    of_any: Any
+    zeta_first: int = 0
+    alpha_last: str = ""
+
+
+class Tagged(msgspec.Struct, tag="t", array_like=True):
+    inner: Any
+
+
+@given(VALUES, INTEGERS)
+def test_a_struct_is_encoded_as_what_it_stands_for(value: object, number: int) -> None:
+    shaped = Shaped(of_any=(value, Tagged(value)), zeta_first=number)
+    assert encode(shaped) == encode(msgspec.to_builtins(shaped))
+
+
+@pytest.mark.parametrize("value", [1.0, math.nan, {1: 2}, {"\u00e9": 1}, 2**53, {1.5}, -(2**53)])
+def test_what_has_no_form_is_refused_inside_of_structs_too(value: object) -> None:
+    for place in (value, [value], {"a": value}, (value,), Tagged(value), Shaped(of_any=[Tagged({"b": value})])):
+        with pytest.raises(NotCanonical):
+            encode(Shaped(of_any=place))

@@ -657,3 +657,12 @@ def test_a_first_write_that_adds_nothing_still_shows_why_it_did_not(tmp_path: Pa
         early.submit(Step(NOTES, TakeOnce(name="one"))).result()
         assert late.submit(Step(NOTES, TakeOnce(name="one"))).result() == ()
         assert late.state(NOTES) == [3]
+
+
+def test_what_is_recorded_and_never_read_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.journal.UNREAD", 3)
+    with opened(tmp_path / "root") as journal:
+        for _ in range(20):
+            journal.submit(note("a")).result()
+            assert len(journal._committed) <= 4
+        assert journal.state(NOTES) == [20]
