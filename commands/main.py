@@ -95,6 +95,7 @@ TREE = Branch(
                 "providers": Leaf("config_providers", "Record connections, models and their roles."),
             },
         ),
+        "diff": Leaf("diff", "Compare two runs, builds or calibrations."),
         "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
         "log": Leaf("log", "List events, one a line."),
         "judge": Branch(

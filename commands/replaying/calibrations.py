@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
@@ -28,19 +28,37 @@ if TYPE_CHECKING:
     from commands.replaying.endpoints import Endpoints
     from ledger.journal import Journal
     from ledger.recorded import Recorded
+    from projections.calibration import Calibration
 
 TRACE = "trace:"
 
 
+class Recomputed(NamedTuple):
+    """A calibration made again, what it stands on, and the events that this came from."""
+
+    calibration: Calibration
+    bench: Bench
+    seqs: list[int]
+
+
 async def replay_calibration(journal: Journal, endpoints: Endpoints, perform: Replaying, record: Recorded) -> Verdict:
     """Return whether judgments and labels give the calibration that an event published."""
-    known = record.event
-    if not isinstance(known, CalibrationPublished):
-        raise TypeError(record)
+    known = cast("CalibrationPublished", record.event)
     subject = Subject("calibration", known.calibration, known.project)
     setup = recorded_setup(journal, known.project, known.setup)
     if setup is None:
         return subject.differs(f"its setup {known.setup} was never approved", [record.seq])
+    made = await recomputed(journal, endpoints, perform, record, setup)
+    return subject.compared(
+        {"calibration": known.calibration}, {"calibration": made.calibration.id}, lambda _: sorted(made.seqs)
+    )
+
+
+async def recomputed(
+    journal: Journal, endpoints: Endpoints, perform: Replaying, record: Recorded, setup: Setup
+) -> Recomputed:
+    """Return the calibration that judgments and labels make; a Refusal names a judgment that doesn't follow."""
+    known = cast("CalibrationPublished", record.event)
     sampled = tuple(_item(journal, name) for name in known.subjects)
     proposals, seqs = {}, [record.seq]
     following = Following(journal, Asking(journal, perform, Run(id=known.calibration, ceiling=0, purpose="calibrate")))
@@ -57,8 +75,8 @@ async def replay_calibration(journal: Journal, endpoints: Endpoints, perform: Re
         if place[0] in proposals and proposals[place[0]].score(place[1]) is not None:
             labels[place] = cast("LabelRecorded", label.event)
             seqs.append(label.seq)
-    made = calibrated(Bench(known.project, judge, sampled, proposals), labels)
-    return subject.compared({"calibration": known.calibration}, {"calibration": made.id}, lambda _: sorted(seqs))
+    bench = Bench(known.project, judge, sampled, proposals)
+    return Recomputed(calibrated(bench, labels), bench, seqs)
 
 
 def recorded_setup(journal: Journal, project: str, setup: str) -> Setup | None:

@@ -59,19 +59,46 @@ class PlanIncomplete(Refusal, name="plan-incomplete", exit_code=213):
         )
 
 
-def recorded_plan(journal: Journal, endpoints: Endpoints, record: Recorded) -> Plan:
-    """Return the plan of a recorded optimization, from what was configured, built and approved when it started."""
+def planned_again(journal: Journal, endpoints: Endpoints, record: Recorded) -> Plan:
+    """Return the plan that this release makes of what was asked for; OtherRelease when it has other rules."""
     started = cast("OptimizationStarted", record.event)
     inputs = started.inputs
-    cell = _first_cell(journal, started)
+    plan = planning.assembled(planning.request_of(inputs), _cast(journal, endpoints, started), 0, 0)
+    if plan.started.inputs.versions != inputs.versions:
+        raise OtherRelease(started.run, inputs.versions, plan.started.inputs.versions, record.actor)
+    return plan
+
+
+def recorded_plan(journal: Journal, endpoints: Endpoints, record: Recorded) -> Plan:
+    """Return the plan as it is recorded, cell by cell, whichever release made it."""
+    started = cast("OptimizationStarted", record.event)
+    cast_ = _cast(journal, endpoints, started)
+    texts = {task.id: task.text for task in cast_.build.tasks}
+    of_digest = {endpoint.digest: endpoint for endpoint in reversed(cast_.endpoints)}
+    parts = []
+    for name in started.cells:
+        facts = _cell(journal, started, name)
+        endpoint = of_digest[facts.candidate]
+        parts.append(Part(facts, endpoint.alias, endpoint, texts[facts.task]))
+    request = planning.request_of(started.inputs)
+    return Plan(request, started, *cast_, tuple(parts), 0, 0)
+
+
+def _cast(journal: Journal, endpoints: Endpoints, started: OptimizationStarted) -> Cast:
+    """Return who took part, from what was configured, built and approved when an optimization started."""
+    inputs = started.inputs
+    if not started.cells:
+        raise PlanIncomplete(started.run, "any cell")
+    cell = _cell(journal, started, started.cells[0])
     urls = dict(zip(("candidate", "world_model", "judge", "embedder"), cell.asked_at, strict=True))
     setup = recorded_setup(journal, inputs.project, inputs.setup)
     if setup is None:
         raise PlanIncomplete(started.run, f"the judge setup {inputs.setup}")
-    cast_ = Cast(
-        build=_build(journal, started),
+    build = _build(journal, started)
+    return Cast(
+        build=build,
         scene=Scene(
-            tools=(),
+            tools=build.tools,
             world_model=endpoints.one("world model", cell.world_model, urls["world_model"])[0],
             judge=Judge(setup, endpoints.one("judge", setup.judge, urls["judge"])[0]),
             maximum_model_calls=inputs.maximum_model_calls,
@@ -79,19 +106,13 @@ def recorded_plan(journal: Journal, endpoints: Endpoints, record: Recorded) -> P
         embedder=endpoints.one("embedder", cell.embedder, urls["embedder"])[0],
         endpoints=tuple(_candidates(endpoints, inputs)),
     )
-    cast_ = cast_._replace(scene=cast_.scene._replace(tools=cast_.build.tools))
-    plan = planning.assembled(planning.request_of(inputs), cast_, 0, 0)
-    if plan.started.inputs.versions != inputs.versions:
-        raise OtherRelease(started.run, inputs.versions, plan.started.inputs.versions, record.actor)
-    return plan
 
 
-def _first_cell(journal: Journal, started: OptimizationStarted) -> Cell:
-    for name in started.cells[:1]:
-        found = journal.find(CellOpened, name)
-        if found is not None:
-            return cast("CellOpened", found.event).facts
-    raise PlanIncomplete(started.run, "its first cell")
+def _cell(journal: Journal, started: OptimizationStarted, name: str) -> Cell:
+    found = journal.find(CellOpened, name)
+    if found is None:
+        raise PlanIncomplete(started.run, f"its {name}")
+    return cast("CellOpened", found.event).facts
 
 
 def _build(journal: Journal, started: OptimizationStarted) -> Build:
@@ -116,7 +137,7 @@ async def replay_run(journal: Journal, endpoints: Endpoints, perform: Replaying,
     published = journal.find(ReportPublished, started.run)
     if frozen is None or published is None:
         raise PlanIncomplete(started.run, "its policy or its report")
-    plan = recorded_plan(journal, endpoints, record)
+    plan = planned_again(journal, endpoints, record)
     run = Subject("run", started.run, started.inputs.project)
     planned = run.compared(_plain(started), _plain(plan.started), lambda _: [record.seq])
     if planned.status != "identical":

@@ -112,6 +112,7 @@ Commands:
   check              Verify the journal; silent when all is well.
   checkpoint         Say what the journal holds, to be kept elsewhere.
   config             Configure providers, budget and judge.
+  diff               Compare two runs, builds or calibrations.
   erase              Remove a content for ever, and keep the proof.
   judge              Label what a judge is compared with.
   log                List events, one a line.

@@ -165,7 +165,13 @@ class Laboratory:
 
     def configure(self) -> None:
         models = tuple(
-            Model(alias=alias, connection="lab", model=name, capabilities=able)
+            Model(
+                alias=alias,
+                connection="lab",
+                model=name,
+                served_model_id=self.facts.served.get(alias),
+                capabilities=able,
+            )
             for alias, (name, able) in self.facts.models.items()
         )
         url = "http://127.0.0.1:9/v1"
