@@ -83,7 +83,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, row {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-a-log-row", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-log-row", units=1, detail=excerpt(document))
     elif isinstance(document.get("span_tree"), list):
         for index, one in enumerate(document["span_tree"], 1):
             yield from _tree(one, f"{place}, span {index}")
@@ -96,13 +96,13 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
     elif name := next((name for name in _LISTS if isinstance(document.get(name), list)), ""):
         yield from rows(document[name], place)
     else:
-        yield Exclusion(place=place, reason="not-a-log-row", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-log-row", units=1, detail=excerpt(document))
 
 
 def _row(row: dict[str, Any], place: str) -> Row | Exclusion:
     name = identifier(first(row, "root_span_id", "span_id", "id"))
     if not name:
-        return Exclusion(place=place, reason="row-without-trace", detail=excerpt(row))
+        return Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(row))
     return Row(name, row, place)
 
 
@@ -112,19 +112,19 @@ def _loose(row: dict[str, Any], place: str) -> Row | Exclusion:
     asked = [message for message in chats.conversation(given, "user") if message["role"] == "user"]
     task: Any = [part for message in asked[:1] for part in message["parts"]] or chats.decoded(given)
     if task in (None, "", [], {}):
-        return Exclusion(place=place, reason="row-without-trace", detail=excerpt(row))
+        return Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(row))
     return Row(f"task-{derived(task)}", row, place)
 
 
 def _tree(span: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN401 - any JSON value
     """Yield the rows of a tree of spans. A root that says nothing only holds traces together: each child is one."""
     if not isinstance(span, dict):
-        yield Exclusion(place=place, reason="not-a-log-row", detail=excerpt(span))
+        yield Exclusion(place=place, reason="not-a-log-row", units=1, detail=excerpt(span))
         return
     children = span.get("children")
     telling = [one for one in children if _tells(one)] if isinstance(children, list) else []
     if len(telling) > 1 and not _says(span):
-        yield Exclusion(place=place, reason="span-without-content", detail=excerpt(span.get("name")))
+        yield Exclusion(place=place, reason="span-without-content", units=1, detail=excerpt(span.get("name")))
         for index, one in enumerate(children if isinstance(children, list) else (), 1):
             yield from _tree(one, f"{place}.{index}")
     else:
@@ -150,7 +150,7 @@ def _walk(root: dict[str, Any], trace: str, place: str) -> Iterator[Row | Exclus
     while waiting:
         span, parent, where = waiting.pop()
         if not isinstance(span, dict):
-            yield Exclusion(place=where, reason="not-a-log-row", detail=excerpt(span))
+            yield Exclusion(place=where, reason="not-a-log-row", units=1, detail=excerpt(span))
             continue
         position += 1
         identity = f"{position:06d}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from ledger.families.traces import Exclusion
 from projections.normal_form.sources import Row, Source, chats
 from projections.normal_form.sources.measures import annotation, nano_usd, nanoseconds, usage
@@ -19,7 +17,6 @@ from projections.normal_form.sources.nodes import (
     identifier,
     opened,
     spans,
-    spoken_nodes,
     stated,
     text,
 )
@@ -42,6 +39,7 @@ _OTHERS = frozenset(
         "span_id",
     }
 )
+_DERIVED = "chat-"  # what names begin with that only stand for how a conversation began
 _SHARE = frozenset({"from", "value"})
 
 
@@ -112,28 +110,33 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, item {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-a-conversation", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-conversation", units=1, detail=excerpt(document))
     elif _is_exchange(document) or _is_conversation(document) or {"prompt", "completion"} <= set(document):
         yield _row(document, place)
     elif isinstance(listed := document.get("data"), list):
         yield from rows(listed, place)
     else:
-        yield Exclusion(place=place, reason="not-a-conversation", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-conversation", units=1, detail=excerpt(document))
 
 
 def _row(value: dict[str, Any], place: str) -> Row | Exclusion:
-    """Return a row: by the id that it declares, else with those that were asked the same first."""
+    """Return a row: by the id that it declares, else with those that began as it did."""
     said = _messages(value)
     if not said:
-        return Exclusion(place=place, reason="conversation-without-messages", detail=excerpt(value))
+        return Exclusion(place=place, reason="conversation-without-messages", units=1, detail=excerpt(value))
     metadata = opened(value.get("metadata")) | opened(_body(value.get("request")).get("metadata"))
     name = identifier(first(value, *_NAMES) or first(metadata, *_NAMES))
     if not name and not _is_exchange(value):
         name = identifier(value.get("id"))
     if not name:
-        begin = next((index for index, one in enumerate(said) if one["role"] == "user"), len(said)) + 1
-        name = f"chat-{derived(said[:begin] if _is_exchange(value) else value)}"
+        name = _DERIVED + derived(_begun(said) if _is_exchange(value) else value)
     return Row(name, value, place)
+
+
+def _begun(said: list[chats.Message]) -> list[chats.Message]:
+    """Return how a conversation began, up to the first answer: all that continue it begin so."""
+    answer = next((index for index, one in enumerate(said) if one["role"] == "assistant"), len(said))
+    return [_kept(message) for message in said[: answer + 1]]
 
 
 def _messages(value: dict[str, Any]) -> list[chats.Message]:
@@ -199,60 +202,47 @@ def _streamed(chunks: list[Any]) -> list[chats.Message]:
     return chats.conversation(made, "assistant")
 
 
-class _Said(msgspec.Struct):
-    """A conversation, and the rows that say it or the beginning of it."""
-
-    messages: list[chats.Message]
-    rows: list[Row]
-
-
 def read(rows: Sequence[Row]) -> Iterator[Span | Exclusion]:
-    """Yield the spans of conversations. An exchange that another continues is the beginning of it.
+    """Yield one span a row: a model's call, which was given all that was said before its answer.
 
-    Rows that were asked the same but went on differently are conversations of their own, each under a name of its own.
+    Exchanges of one conversation continue one another. One that went on otherwise, and doesn't say that it belongs
+    there, is an exclusion: it was asked and answered alike only at first.
     """
-    read_rows = [(_messages(row.value), row) for row in rows]
-    by_content: dict[str, _Said] = {}
-    for messages, row in sorted(read_rows, key=lambda one: (len(one[0]), derived(one[1].value))):
-        said = _Said(messages, [row])
-        for length in {len(one.messages) for one in by_content.values()}:
-            if (begun := by_content.pop(derived(messages[:length]), None)) is not None:
-                said.rows += begun.rows
-        by_content[derived(messages)] = said
-    for key, said in sorted(by_content.items()):
-        yield from _spans(said, "" if len(by_content) == 1 else f"-{key}")
-
-
-def _spans(said: _Said, suffix: str) -> Iterator[Span]:
-    own = said.rows[0]
-    whole = Row(own.trace + suffix, own.value, own.place)
-    nodes = spoken_nodes(whole, said.messages)
-    chat = [node for node in nodes if node.kind == CHAT]
-    if not chat:
-        chat = [Node(row=whole, span=f"{len(nodes):06d}", kind=CHAT)]
-        nodes += chat
-    for row in said.rows:
-        answers = sum(message["role"] == "assistant" for message in _messages(row.value))
-        _describe(chat[max(0, min(answers, len(chat)) - 1)], row)
-    known = min((node.start for node in nodes if node.start), default=0)
-    for node in nodes:
-        node.start = known = max(known, node.start)
-    nodes[0].merged = tuple(row.place for row in said.rows[1:])
+    told = sorted(((_messages(row.value), row) for row in rows), key=lambda one: (-len(one[0]), derived(one[1].value)))
+    longest = [_kept(message) for message in told[0][0]]
+    nodes: list[Node] = []
+    for said, row in told:
+        if row.trace.startswith(_DERIVED) and [_kept(message) for message in said] != longest[: len(said)]:
+            yield Exclusion(place=row.place, reason="conversation-continued-otherwise", detail=excerpt(row.value))
+        else:
+            nodes.append(_node(row, said))
     yield from spans(nodes)
 
 
-def _describe(node: Node, row: Row) -> None:
-    """Add to a model's call what its row says beside the messages; of rows that say the same, the first is heard."""
+def _kept(message: chats.Message) -> chats.Message:
+    """Return a message as whoever continues the conversation repeats it: without what the model thought."""
+    return {**message, "parts": [part for part in message["parts"] if part.get("type") != "reasoning"]}
+
+
+def _node(row: Row, said: list[chats.Message]) -> Node:
+    """Return a row's call, with what the row says beside the messages."""
     value = row.value
     request, response = _body(value.get("request")), _body(value.get("response"))
     metadata = opened(value.get("metadata"))
     chunks = chats.decoded(value.get("response"))
     counted = [opened(one).get("usage") for one in chunks] if isinstance(chunks, list) else [response.get("usage")]
-    start = nanoseconds(first(value, "timestamp", "created_at", "started_at") or response.get("created"))
-    node.start = node.start or start
-    node.error = node.error or first(value, "error") or response.get("error")
-    node.attributes = (
-        stated(
+    given, answer = chats.answered(said)
+    return Node(
+        row=row,
+        span=derived(value),
+        kind=CHAT,
+        given=given,
+        back=answer,
+        start=nanoseconds(first(value, "timestamp", "created_at", "started_at") or response.get("created")),
+        end=nanoseconds(first(value, "ended_at", "finished_at")),
+        error=first(value, "error") or response.get("error"),
+        position=len(said),
+        attributes=stated(
             gen_ai__request__model=text(request.get("model") or value.get("model")),
             gen_ai__response__model=text(first(response, "model", "modelVersion")),
             gen_ai__tool__definitions=chats.definitions(
@@ -263,8 +253,7 @@ def _describe(node: Node, row: Row) -> None:
             exp__cost__nano_usd=nano_usd(first(value, "cost", "cost_usd") or response.get("cost")) or None,
             exp__annotations=[*_annotations(value)],
             **usage(*counted, value.get("usage"), response.get("usageMetadata")),
-        )
-        | node.attributes
+        ),
     )
 
 

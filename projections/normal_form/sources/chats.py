@@ -166,20 +166,11 @@ def definitions(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
     return [one for one in map(decoded, value) if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def turns(messages: Sequence[Message]) -> list[tuple[list[Message], Message | None]]:
-    """Return a conversation's model calls: what each was given that the one before wasn't, and what it said.
-
-    What tools gave back stands among what the next call was given; what nobody answered is given to None.
-    """
-    found: list[tuple[list[Message], Message | None]] = []
-    given: list[Message] = []
-    for message in messages:
-        if message["role"] == "assistant":
-            found.append((given, message))
-            given = []
-        else:
-            given.append(message)
-    return [*found, (given, None)] if given else found
+def answered(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return what a model was given, and its answer: the last message, where that is the assistant's."""
+    if messages and messages[-1]["role"] == "assistant":
+        return [*messages[:-1]], [messages[-1]]
+    return [*messages], []
 
 
 def _said(role: str, texts: Iterable[str]) -> Message:

@@ -18,7 +18,6 @@ from projections.normal_form.sources.nodes import (
     objects,
     opened,
     spans,
-    spoken_nodes,
     stated,
     text,
 )
@@ -57,16 +56,18 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
     elif isinstance(document, dict) and isinstance(document.get("eval"), dict):
         listed = document.get("samples")
         if not isinstance(listed, list) or not listed:
-            yield Exclusion(place=place, reason="log-without-samples", detail=excerpt(document["eval"].get("task")))
+            yield Exclusion(
+                place=place, reason="log-without-samples", units=1, detail=excerpt(document["eval"].get("task"))
+            )
             return
         for index, one in enumerate(listed, 1):
             where = f"{place}, sample {index}"
             if isinstance(one, dict):
                 yield _row(one, document["eval"], where)
             else:
-                yield Exclusion(place=where, reason="not-a-sample", detail=excerpt(one))
+                yield Exclusion(place=where, reason="not-a-sample", units=1, detail=excerpt(one))
     else:
-        yield Exclusion(place=place, reason="not-a-sample", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-sample", units=1, detail=excerpt(document))
 
 
 def _row(sample: dict[str, Any], evaluation: dict[str, Any], place: str) -> Row:
@@ -78,12 +79,12 @@ def _row(sample: dict[str, Any], evaluation: dict[str, Any], place: str) -> Row:
 
 
 def read(rows: Sequence[Row]) -> Iterator[Span | Exclusion]:
-    """Yield the spans of one sample. Where a sample is found again with other content, each is read."""
-    for row in sorted(rows, key=lambda row: derived(row.value)):
-        yield from spans(_nodes(row))
+    """Yield one span a sample. Where a sample is found again with other content, each is read."""
+    yield from spans(map(_node, rows))
 
 
-def _nodes(row: Row) -> list[Node]:
+def _node(row: Row) -> Node:
+    """Return a sample as the one call that closed it, which was given all that was said before."""
     sample = row.value
     evaluation, held = opened(sample.get("eval")), opened(sample.get("attachments"))
     messages = _attached(sample.get("messages"), held)
@@ -92,18 +93,21 @@ def _nodes(row: Row) -> list[Node]:
     said = chats.conversation(given, "user")
     if not any(message["role"] == "assistant" for message in said):
         said += chats.conversation(output, "assistant")
-    nodes = spoken_nodes(row, said)
-    if not nodes:
-        nodes = [Node(row=row, span="000000", kind=CHAT)]
+    asked, answer = chats.answered(said)
     events = objects(sample.get("events"))
     start = nanoseconds(sample.get("started_at")) or min(filter(None, map(_at, events)), default=0)
-    end = nanoseconds(sample.get("completed_at")) or later(start, sample.get("total_time"))
-    for node in nodes:
-        node.start, node.end = start, end  # of the sample: messages have no times
-    last = next((node for node in reversed(nodes) if node.kind == CHAT), nodes[-1])
-    last.error = sample.get("error") or output.get("error")
-    last.attributes |= _attributes(sample, evaluation, output)
-    return nodes
+    return Node(
+        row=row,
+        span=derived(sample),
+        kind=CHAT,
+        name=text(evaluation.get("task")),
+        given=asked,
+        back=answer,
+        start=start,
+        end=nanoseconds(sample.get("completed_at")) or later(start, sample.get("total_time")),
+        error=sample.get("error") or output.get("error"),
+        attributes=_attributes(sample, evaluation, output),
+    )
 
 
 def _at(event: dict[str, Any]) -> int:

@@ -103,7 +103,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, item {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-an-observation", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-an-observation", units=1, detail=excerpt(document))
     elif isinstance(document.get("data"), list):
         for index, one in enumerate(document["data"], 1):
             yield from rows(one, f"{place}, row {index}")
@@ -126,12 +126,14 @@ def _whole(trace: dict[str, Any], place: str) -> Iterator[Row | Exclusion]:
         if isinstance(first(one, "type"), str) or "id" in one:
             yield Row(name, {**one, "is": "observation"}, f"{place}, observation {index}")
         else:
-            yield Exclusion(place=f"{place}, observation {index}", reason="not-an-observation", detail=excerpt(one))
+            yield Exclusion(
+                place=f"{place}, observation {index}", reason="not-an-observation", units=1, detail=excerpt(one)
+            )
     listed = chats.decoded(trace["observations"])
     for index, one in enumerate(listed if isinstance(listed, list) else (), 1):
         if not isinstance(chats.decoded(one), dict):
             where = f"{place}, observation {index} of the list"
-            yield Exclusion(place=where, reason="not-an-observation", detail=excerpt(one))
+            yield Exclusion(place=where, reason="not-an-observation", units=1, detail=excerpt(one))
 
 
 def _of_batch(event: Any, place: str) -> Row | Exclusion:  # noqa: ANN401 - any JSON value
@@ -139,7 +141,7 @@ def _of_batch(event: Any, place: str) -> Row | Exclusion:  # noqa: ANN401 - any 
     outer = opened(event)
     body, kind = opened(outer.get("body")), text(outer.get("type"))
     if kind not in _BATCHED or not body:
-        return Exclusion(place=place, reason="not-an-observation", detail=excerpt(event))
+        return Exclusion(place=place, reason="not-an-observation", units=1, detail=excerpt(event))
     if _BATCHED[kind] in ("trace", "score"):
         body = {**body, "is": _BATCHED[kind]}
     else:
@@ -151,9 +153,9 @@ def _row(row: dict[str, Any], place: str) -> Row | Exclusion:
     kind = text(row.get("is")) or _kind(row)
     name = identifier(row.get("id")) if kind == "trace" else identifier(first(row, *_TRACE))
     if not kind:
-        return Exclusion(place=place, reason="not-an-observation", detail=excerpt(row))
+        return Exclusion(place=place, reason="not-an-observation", units=1, detail=excerpt(row))
     if not name:
-        return Exclusion(place=place, reason="row-without-trace", detail=excerpt(row))
+        return Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(row))
     return Row(name, {**row, "is": kind}, place)
 
 

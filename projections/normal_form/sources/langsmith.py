@@ -60,7 +60,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, run {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-a-run", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-run", units=1, detail=excerpt(document))
     elif not _is_run(document) and any(isinstance(document.get(part), list) for part in _PARTS):
         for part in _PARTS:
             listed = document.get(part)
@@ -72,7 +72,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
     elif _is_run(document) or document.get("is") == "patch":
         yield from _run(document, place, "", "")
     else:
-        yield Exclusion(place=place, reason="not-a-run", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-run", units=1, detail=excerpt(document))
 
 
 def _run(run: dict[str, Any], place: str, trace: str, parent: str) -> Iterator[Row | Exclusion]:
@@ -80,7 +80,7 @@ def _run(run: dict[str, Any], place: str, trace: str, parent: str) -> Iterator[R
     identity = identifier(run.get("id"))
     name = trace or _trace(run)
     if not name:
-        yield Exclusion(place=place, reason="row-without-trace", detail=excerpt(run))
+        yield Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(run))
         return
     children = run.get("child_runs")
     own = {key: value for key, value in run.items() if key != "child_runs"}
@@ -92,7 +92,7 @@ def _run(run: dict[str, Any], place: str, trace: str, parent: str) -> Iterator[R
         if isinstance(child, dict):
             yield from _run(child, where, name, identity or derived(own))
         else:
-            yield Exclusion(place=where, reason="not-a-run", detail=excerpt(child))
+            yield Exclusion(place=where, reason="not-a-run", units=1, detail=excerpt(child))
 
 
 def _trace(run: dict[str, Any]) -> str:

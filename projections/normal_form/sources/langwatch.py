@@ -86,7 +86,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, item {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-a-span", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-span", units=1, detail=excerpt(document))
     elif any(isinstance(document.get(name), list) for name in _ENVELOPES):
         yield from otlp.SOURCE.rows(document, place)
     elif isinstance(document.get("spans"), list) or ("trace_id" in document and "span_id" not in document):
@@ -98,7 +98,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
             if isinstance(listed := document.get(name), list):
                 yield from rows(listed, f"{place}, {name}")
     else:
-        yield Exclusion(place=place, reason="not-a-span", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-span", units=1, detail=excerpt(document))
 
 
 def _of_trace(trace: dict[str, Any], place: str) -> Iterator[Row | Exclusion]:
@@ -114,7 +114,7 @@ def _of_trace(trace: dict[str, Any], place: str) -> Iterator[Row | Exclusion]:
         if isinstance(one, dict):
             yield _of_span(one, name, where)
         else:
-            yield Exclusion(place=where, reason="not-a-span", detail=excerpt(one))
+            yield Exclusion(place=where, reason="not-a-span", units=1, detail=excerpt(one))
 
 
 def _of_span(span: dict[str, Any], trace: str, place: str) -> Row:

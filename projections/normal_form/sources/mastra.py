@@ -80,12 +80,12 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, span {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-a-span", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-a-span", units=1, detail=excerpt(document))
     elif isinstance(inner := document.get("exportedSpan"), dict):
         yield from rows({**inner, "is": text(document.get("type"))}, place)
     elif _is_span(document):
         name = identifier(first(document, *_TRACE))
-        without = Exclusion(place=place, reason="row-without-trace", detail=excerpt(document))
+        without = Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(document))
         yield Row(name, document, place) if name else without
     elif name := next((name for name in _LISTS if isinstance(document.get(name), list)), ""):
         shared = {key: document[key] for key in _TRACE if key in document}
@@ -94,7 +94,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
             yield from rows(known, f"{place}, {name} {index}")
     else:
         reason = "not-a-span" if first(document, *_TRACE) is not None else "row-without-trace"
-        yield Exclusion(place=place, reason=reason, detail=excerpt(document))
+        yield Exclusion(place=place, reason=reason, units=1, detail=excerpt(document))
 
 
 def read(rows: Sequence[Row]) -> Iterator[Span | Exclusion]:

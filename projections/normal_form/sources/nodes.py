@@ -19,7 +19,6 @@ from projections.normal_form.spans import Span, made
 
 CHAT, TOOL, AGENT, OTHER = "chat", "execute_tool", "invoke_agent", ""
 TEXT_LENGTH = 200
-_COUNTED = ("gen_ai.usage.", "exp.cost.")
 _PREFIX = re.compile(r"(running tool|execute_tool|tool_call|tool)(:\s*|\s+)", re.IGNORECASE)
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -41,7 +40,6 @@ class Node(msgspec.Struct):
     call: str = ""
     attributes: dict[str, Any] = msgspec.field(default_factory=dict)
     merged: tuple[str, ...] = ()
-    raw: Any = None  # what tells it from others of its row
     position: int | None = None  # among the others, where no times say it
 
 
@@ -112,7 +110,6 @@ def spans(nodes: Iterable[Node]) -> Iterator[Span]:
         _named(node)
     ordered = sorted(nodes, key=lambda node: (node.start, node.end, node.span, node.row.place))
     _promote(ordered)
-    _count_once(ordered)
     held = {index: _messages(node) for index, node in enumerate(ordered) if node.kind in (CHAT, AGENT)}
     _link(ordered, [held[index] for index in held if ordered[index].kind == CHAT])
     results = {index: _result(node) for index, node in enumerate(ordered) if node.kind == TOOL}
@@ -135,7 +132,7 @@ def spans(nodes: Iterable[Node]) -> Iterator[Span]:
             parent=node.parent,
             name=node.name,
             place=node.row.place,
-            raw=node.row.value if node.raw is None else node.raw,
+            raw=node.row.value,
             start=node.start,
             end=node.end,
             error=failed,
@@ -166,28 +163,6 @@ def _promote(nodes: list[Node]) -> None:
             if node.kind == AGENT:
                 node.given = chats.spoken(node.given, "user")
                 node.back = chats.spoken(node.back, "assistant")
-
-
-def _count_once(nodes: list[Node]) -> None:
-    """Leave tokens and cost with the outermost model call that states them: inner ones and agents repeat them."""
-    counting = {node.span for node in nodes if node.kind == CHAT and _counts(node)}
-    parents = {node.span: node.parent for node in nodes}
-    for node in nodes:
-        inner = node.kind == CHAT and any(one in counting for one in _above(node.span, parents))
-        if inner or (node.kind != CHAT and counting):
-            node.attributes = {name: it for name, it in node.attributes.items() if not name.startswith(_COUNTED)}
-
-
-def _counts(node: Node) -> bool:
-    return any(name.startswith(_COUNTED) for name in node.attributes)
-
-
-def _above(span: str, parents: dict[str, str]) -> Iterator[str]:
-    """Yield the ancestors of a span; a cycle ends where it closes."""
-    seen = {span}
-    while (span := parents.get(span, "")) and span not in seen:
-        seen.add(span)
-        yield span
 
 
 def _messages(node: Node) -> _Held:
@@ -279,34 +254,3 @@ def _failure(error: Any) -> dict[str, str]:  # noqa: ANN401 - any JSON value
     kind = first(opened_error, "type", "name", "code") if isinstance(opened_error, dict) else None
     words = "" if error in (None, True, False) else _message(error)
     return {"error.type": text(kind)[:TEXT_LENGTH] or "error"} | ({"error.message": words} if words else {})
-
-
-def spoken_nodes(row: Row, messages: Sequence[chats.Message]) -> list[Node]:
-    """Return the operations of a conversation that is kept as messages alone: model calls, and what tools gave back.
-
-    The last call is also told what people said before it, so that a conversation of several questions shows as one.
-    """
-    names = {part["id"]: part["name"] for part in chats.calls(messages) if part["id"]}
-    nodes: list[Node] = []
-    told = [message for message in messages if message["role"] in ("user", "system")]
-    for given, said in chats.turns(messages):
-        for message in given:
-            for part in message["parts"]:
-                if part.get("type") == "tool_call_response":
-                    back, call = part.get("response"), part["id"]
-                    run = Node(
-                        row=row, span=f"{len(nodes):06d}", kind=TOOL, back="" if back is None else back, call=call
-                    )
-                    run.tool, run.error = names.get(call, ""), part.get("is_error")
-                    nodes.append(run)
-        asked = [message for message in given if message["role"] in ("user", "system")]
-        if said is not None or asked:
-            answer = None if said is None else [said]
-            nodes.append(Node(row=row, span=f"{len(nodes):06d}", kind=CHAT, given=asked, back=answer))
-    last = next((node for node in reversed(nodes) if node.kind == CHAT), None)
-    if last is not None:
-        last.given = told
-    content = derived(row.value)
-    for node in nodes:
-        node.raw = [content, node.span]
-    return nodes

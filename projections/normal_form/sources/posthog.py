@@ -63,7 +63,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
         for index, one in enumerate(document, 1):
             yield from rows(one, f"{place}, item {index}")
     elif not isinstance(document, dict):
-        yield Exclusion(place=place, reason="not-an-event", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-an-event", units=1, detail=excerpt(document))
     elif "event" in document:
         yield _row(document, place)
     elif name := next((name for name in _LISTS if isinstance(document.get(name), list)), ""):
@@ -72,19 +72,19 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
             usable = isinstance(one, dict) or (isinstance(one, list) and isinstance(document.get("columns"), list))
             yield _row(next(named, one) if usable else one, f"{place}, event {index}")
     else:
-        yield Exclusion(place=place, reason="not-an-event", detail=excerpt(document))
+        yield Exclusion(place=place, reason="not-an-event", units=1, detail=excerpt(document))
 
 
 def _row(event: Any, place: str) -> Row | Exclusion:  # noqa: ANN401 - any JSON value
     if not isinstance(event, dict):
-        return Exclusion(place=place, reason="not-an-event", detail=excerpt(event))
+        return Exclusion(place=place, reason="not-an-event", units=1, detail=excerpt(event))
     name = text(event.get("event"))
     if name not in _KINDS and name not in _NOTES:
-        return Exclusion(place=place, reason="event-of-another-kind", detail=excerpt(name or event))
+        return Exclusion(place=place, reason="event-of-another-kind", units=1, detail=excerpt(name or event))
     properties = opened(event.get("properties"))
     trace = identifier(properties.get("$ai_trace_id"))
     if not trace and name in _NOTES:
-        return Exclusion(place=place, reason="row-without-trace", detail=excerpt(event))
+        return Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(event))
     return Row(trace or identifier(event.get("uuid")) or derived(event), {**event, "properties": properties}, place)
 
 
