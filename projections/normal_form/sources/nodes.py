@@ -111,7 +111,7 @@ def spans(nodes: Iterable[Node]) -> Iterator[Span]:
     ordered = sorted(nodes, key=lambda node: (node.start, node.end, node.span, node.row.place))
     _promote(ordered)
     held = {index: _messages(node) for index, node in enumerate(ordered) if node.kind in (CHAT, AGENT)}
-    _link(ordered, [held[index] for index in held if ordered[index].kind == CHAT])
+    _ran(ordered, [held[index] for index in held if ordered[index].kind == CHAT])
     results = {index: _result(node) for index, node in enumerate(ordered) if node.kind == TOOL}
     for index, node in enumerate(ordered):
         own: dict[str, Any] = {"gen_ai.operation.name": node.kind} if node.kind else {}
@@ -156,7 +156,8 @@ def _promote(nodes: list[Node]) -> None:
     plain = not any(node.kind in (CHAT, TOOL) for node in nodes)
     for node in nodes:
         root = not node.parent or node.parent not in known
-        if node.kind == OTHER and root and (plain or chats.conversation(node.given, "user")):
+        told = chats.conversation(node.given, "user") or chats.conversation(node.back, "assistant")
+        if node.kind == OTHER and root and (plain or told):
             node.kind = AGENT
     if plain:
         for node in nodes:
@@ -191,53 +192,24 @@ def _arguments(node: Node) -> Any:  # noqa: ANN401 - any JSON value
     return node.given if isinstance(node.given, str) and isinstance(given, str) else given
 
 
-def _link(nodes: Sequence[Node], held: Sequence[_Held]) -> None:
-    """Give a tool's run the id of its call, or the call that of its run, where they alone have that name and arguments.
+def _ran(nodes: Sequence[Node], held: Iterable[_Held]) -> None:
+    """Tell which operations ran what models called: a tool's name and arguments are those of a call.
 
-    Runs that have the id of a call are paired already. Where two calls are alike, nothing here tells them apart.
+    Some writers put a tool's arguments under ``input``; and some don't say that an operation is a tool's.
     """
-    spoken = [part for one in held for part in chats.calls(one.said)]
-    ids = {part["id"] for part in spoken if part["id"]}
-    taken = {node.call for node in nodes if node.kind == TOOL and node.call in ids}
-    open_calls: dict[tuple[str, bytes], list[chats.Part]] = defaultdict(list)
-    for part in spoken:
-        if part["id"] not in taken:
-            open_calls[_called(part)].append(part)
-    runs: dict[tuple[str, bytes], list[Node]] = defaultdict(list)
+    called = {
+        (part["name"], _encode(chats.decoded(part["arguments"]))) for one in held for part in chats.calls(one.said)
+    }
     for node in nodes:
-        if node.kind == OTHER and len(open_calls.get((node.name, _encode(chats.decoded(node.given))), ())) == 1:
-            node.kind, node.tool = TOOL, node.name  # what ran is what was called, whatever its producer calls it
-        if node.kind == TOOL and node.call not in ids:
-            runs[_key(node, open_calls)].append(node)
-    later = [part for one in held for part in chats.calls(one.given) if not part["id"]]
-    for key, alike in runs.items():
-        parts = open_calls.get(key, [])
-        if len(alike) == len(parts) == 1 and bool(alike[0].call) != bool(parts[0]["id"]):
-            _pair(alike[0], parts[0], [part for part in later if _called(part) == key])
-
-
-def _called(part: chats.Part) -> tuple[str, bytes]:
-    return part["name"], _encode(chats.decoded(part["arguments"]))
-
-
-def _key(node: Node, open_calls: dict[tuple[str, bytes], list[chats.Part]]) -> tuple[str, bytes]:
-    """Return what a run is known by; some writers put a tool's arguments under ``input``."""
-    given = chats.decoded(node.given)
-    whole = node.tool, _encode(given)
-    if isinstance(given, dict) and set(given) == {"input"}:
-        inner = node.tool, _encode(chats.decoded(given["input"]))
-        if inner in open_calls and whole not in open_calls:
-            node.given = given["input"]
-            return inner
-    return whole
-
-
-def _pair(node: Node, part: chats.Part, repeated: Iterable[chats.Part]) -> None:
-    """Make a run and a call one, also where later messages repeat the call."""
-    node.call = part["id"] = node.call or part["id"]
-    for one in repeated:
-        one["id"] = node.call
-    node.attributes = {**node.attributes, "exp.paired": "arguments"}
+        if node.kind not in (TOOL, OTHER) or not called:
+            continue
+        name, given = node.tool or node.name, chats.decoded(node.given)
+        whole = (name, _encode(given)) in called
+        if node.kind == OTHER and whole:
+            node.kind, node.tool = TOOL, node.name
+        inner = chats.decoded(given["input"]) if isinstance(given, dict) and set(given) == {"input"} else None
+        if node.kind == TOOL and not whole and inner is not None and (name, _encode(inner)) in called:
+            node.given = inner
 
 
 def _message(error: Any) -> str:  # noqa: ANN401 - any JSON value

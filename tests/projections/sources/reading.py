@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from ledger.families.traces import Exclusion, Trace
+from projections.normal_form.export import trace_of
+from projections.normal_form.lines import Cleaner
 from projections.normal_form.sources import Row, source
 from projections.normal_form.spans import Span
-from projections.normal_form.steps import normal_form
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "traces"
 
@@ -47,9 +48,8 @@ class Read(msgspec.Struct):
         return sorted(one.reason for one in self.exclusions)
 
     def total(self, name: str) -> int:
-        """The sum of an attribute over all spans."""
-        found = [span for spans in self.spans.values() for span in spans]
-        return sum(span.attributes.get(name, 0) for span in found)
+        """The sum of an attribute over all model calls."""
+        return sum(span.attributes.get(name, 0) for span in self.spoken)
 
 
 def operation(span: Span) -> str:
@@ -61,31 +61,29 @@ def read(name: str, *documents: Any) -> Read:
     """Read documents, one a line; what isn't in a span is an exclusion at its row's place, or this fails."""
     own = source(name)
     grouped: dict[str, list[Row]] = defaultdict(list)
+    before: list[Exclusion] = []
     exclusions: list[Exclusion] = []
     for line, document in enumerate(documents, 1):
         for found in own.rows(document, f"line {line}"):
             if isinstance(found, Exclusion):
-                exclusions.append(found)
+                before.append(found)
             else:
                 grouped[found.trace].append(found)
-    spans: dict[str, list[Span]] = defaultdict(list)
-    for rows in grouped.values():
-        told: set[str] = set()
-        for made in own.spans(rows):
-            told.add(made.place)
-            if isinstance(made, Exclusion):
-                exclusions.append(made)
-            else:
-                told |= set(made.merged)
-                spans[made.trace].append(made)
-        assert told == {row.place for row in rows}
+    spans: dict[str, list[Span]] = {}
     traces: dict[str, Trace] = {}
-    for trace, held in spans.items():
-        formed = normal_form(trace, held, str)
-        exclusions += formed.exclusions
-        if formed.trace is not None:
-            traces[trace] = formed.trace
-    return Read([row for rows in grouped.values() for row in rows], exclusions, dict(spans), traces)
+    for key, rows in grouped.items():
+        told = list(own.spans(rows))
+        spans[key] = [one for one in told if not isinstance(one, Exclusion)]
+        assert {one.trace for one in spans[key]} <= {key}
+        placed = {one.place for one in told} | {place for span in spans[key] for place in span.merged}
+        assert placed == {row.place for row in rows}
+        made = trace_of(key, rows, own, Cleaner(lambda text: (text, 0)))
+        assert sum(one.units for one in made.exclusions) <= len(rows)
+        exclusions += made.exclusions
+        if made.trace is not None:
+            traces[key] = made.trace
+    assert all(one.units == 1 for one in before)
+    return Read([row for rows in grouped.values() for row in rows], before + exclusions, spans, traces)
 
 
 def pairs(trace: Trace) -> list[tuple[str, str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ledger.families.traces import Usage
 from projections.normal_form.sources import source
 from tests.projections.sources.reading import pairs, read
 
@@ -44,11 +45,17 @@ SPANS = [
         "model_step",
         parentSpanId="s2",
         output={"text": "", "toolCalls": CALLS},
-        attributes={"usage": {"inputTokens": 5}},
+        attributes={"usage": {"inputTokens": 5, "outputTokens": 3, "inputDetails": {"cacheRead": 3}}},
     ),
     span(4, "tool_call", name="tool: 'weather'", input={"day": 2}, output={"sky": "grey"}),
     span(5, "tool_call", name="tool: 'weather'", input={"day": 1}, error={"message": "no sky"}),
-    span(6, "model_step", parentSpanId="s2", output={"text": "Fine."}),
+    span(
+        6,
+        "model_step",
+        parentSpanId="s2",
+        output={"text": "Fine."},
+        attributes={"usage": {"inputTokens": 4, "outputTokens": 1}},
+    ),
     span(7, "model_chunk", parentSpanId="s6", output={"text": "Fine."}),
 ]
 PAIRS = [("weather", '{"day":1}', "no sky"), ("weather", '{"day":2}', '{"sky":"grey"}')]
@@ -76,8 +83,7 @@ def test_lists_tables_and_events_are_the_same_trace() -> None:
         assert pairs(found.only) == PAIRS
         assert [turn.error for turn in found.only.turns] == [True, False]
         assert (found.only.task, found.only.final) == ("Weather?", "Fine.")
-        assert found.total("gen_ai.usage.input_tokens") == 9
-        assert found.total("gen_ai.usage.cache_read.input_tokens") == 3
+        assert found.only.usage == Usage(input_tokens=9, output_tokens=4, cached_tokens=3)
         assert {one.attributes.get("gen_ai.conversation.id") for one in found.spans["t1"]} == {"th1", None}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ledger.families.traces import Model, Usage
 from projections.normal_form.sources import detect
 from tests.projections.sources.reading import SHARED, Read, pairs, read, shared
 
@@ -60,10 +61,14 @@ def test_langfuse_claude_agent_pairs_calls_with_runs_that_have_no_call_id() -> N
     ]
     assert (found.only.final or "").startswith("Great! Here's the current weather for both cities:")
     assert {span.attributes["gen_ai.request.model"] for span in found.spoken} == {"claude-sonnet-4-5-20250929"}
-    assert found.total("gen_ai.usage.input_tokens") == 19 + 5 + 5 + 5
-    assert found.total("gen_ai.usage.output_tokens") == 29 + 53 + 56 + 94
-    assert found.total("exp.cost.nano_usd") == 492_000 + 810_000 + 855_000 + 1_425_000
-    assert sorted((note["name"], note["value"], note["origin"]) for note in found.annotations) == [
+    assert found.only.usage == Usage(input_tokens=19 + 5 + 5 + 5, output_tokens=29 + 53 + 56 + 94)
+    assert found.only.cost == 492_000 + 810_000 + 855_000 + 1_425_000
+    assert found.only.duration_us == 7_360_000
+    assert [turn.call_id for turn in found.only.turns] == [
+        "toolu_01TKoqQLvY2UWuC49qnD48y7",
+        "toolu_01NtVat4vJLFfVd5TqdLHcA7",
+    ]
+    assert [(note.name, note.value, note.origin) for note in found.only.annotations] == [
         ("correctness", "0", "model"),
         ("hallucination", "1", "model"),
         ("toxicity", "0", "model"),
@@ -85,17 +90,20 @@ def test_langfuse_llamaindex_reads_a_completions_arguments() -> None:
     found = of("langfuse/llamaindex-2025-06-05.trace.json")
     assert found.only.task == "What is Langfuse?"
     assert (found.only.final or "").startswith("Langfuse is a tool designed to help developers")
-    assert found.total("exp.cost.nano_usd") == 842_500
-    assert found.total("gen_ai.usage.output_tokens") == 81
+    assert found.only.cost == 842_500
+    assert found.only.usage == Usage(input_tokens=13, output_tokens=81, cached_tokens=0, reasoning_tokens=0)
+    assert found.only.conversation_id == "session_abc"
 
 
 def test_langfuse_microsoft_agent_counts_tokens_once() -> None:
     found = of("langfuse/microsoft-agent-2025-12-17.trace.json")
-    weather = "The weather in Tokyo, Japan is stormy with a high of 23°C."
-    assert pairs(found.only) == [("get_weather", '{"location":"Tokyo, Japan"}', weather)]
+    ((tool, arguments, observation),) = pairs(found.only)
+    assert (tool, arguments) == ("get_weather", '{"location":"Tokyo, Japan"}')
+    assert "The weather in Tokyo, Japan is stormy with a high of 23" in observation
     assert found.only.final == "Current conditions in Tokyo, Japan: stormy, high around 23°C."
-    assert found.total("gen_ai.usage.input_tokens") == 77 + 216
-    assert found.total("exp.cost.nano_usd") == 191_250 + 94_000
+    assert found.only.usage == Usage(input_tokens=77 + 216, output_tokens=86 + 20)
+    assert found.only.cost == 191_250 + 94_000
+    assert found.only.system == "You are a helpful assistant."
 
 
 def test_langfuse_pydantic_ai_pairs_three_parallel_calls() -> None:
@@ -106,7 +114,9 @@ def test_langfuse_pydantic_ai_pairs_three_parallel_calls() -> None:
         ("get_dad_joke_suggestion", "Dad joke idea"),
         ("get_one_liner_suggestion", "One-liner idea"),
     ]
-    assert found.total("gen_ai.usage.input_tokens") == 265 + 417 + 502 + 131
+    assert found.only.usage == Usage(input_tokens=265 + 417 + 502 + 131, output_tokens=73 + 53 + 14 + 69)
+    assert found.only.final == "Why do programmers hate nature?  \nIt has too many bugs!"
+    assert found.only.models == (Model(requested="gpt-4o-mini-2024-07-18", provider="openai"),)
 
 
 @pytest.mark.parametrize("name", ["langsmith_py_wrap_openai_", "langsmith_py_wrap_openai_stream"])
@@ -227,6 +237,7 @@ def test_inspect_samples_have_their_grades() -> None:
     }
     assert {note["origin"] for note in found.annotations} == {"code"}
     assert found.total("gen_ai.usage.input_tokens") == 192
+    assert {trace.task_id for trace in found.traces.values()} == set(graded)
     assert {span.attributes["inspect.target"].strip() for span in found.spoken} == {"Yes", "No"}
     assert all(span.end - span.start < 2 * 10**9 for span in found.spoken)
     assert {span.attributes["gen_ai.response.model"] for span in found.spoken} == {"gpt-4o-mini-2024-07-18"}
