@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ledger.money import NanoUSD
 
 STAND_IN = "exp-stand-in"
+LAST = 2**53  # beyond every position
 
 
 class NothingToCalibrate(Refusal, name="nothing-to-calibrate", exit_code=14):
@@ -175,21 +176,25 @@ async def propose(asking: Asking, judge: Judge, owed: Sequence[Owed], done: Call
             raise outcome
 
 
-def read_proposals(journal: Journal, judge: Judge, sampled: Sequence[Item]) -> dict[str, Proposal]:
-    """Return what is recorded by subject, each reply read again; what the judge still owes isn't in it."""
+def read_proposals(journal: Journal, judge: Judge, sampled: Sequence[Item], before: int = LAST) -> dict[str, Proposal]:
+    """Return what is recorded by subject, each reply read again; what the judge still owes isn't in it.
+
+    ``before`` leaves out what was recorded at a position or later.
+    """
     proposals = {}
     for item in sampled:
-        proposal = _read_proposal(journal, judge, item.subject)
+        proposal = _read_proposal(journal, judge, item.subject, before)
         if proposal is not None:
             proposals[item.subject] = proposal
     return proposals
 
 
-def _read_proposal(journal: Journal, judge: Judge, subject: str) -> Proposal | None:
+def _read_proposal(journal: Journal, judge: Judge, subject: str, before: int) -> Proposal | None:
     """Return what the judge first said of a subject, and what it said when it was asked the same again."""
     by_question: dict[str, list[tuple[int, JudgmentRecorded]]] = {}
     for record in journal.events(JudgmentRecorded, stream=f"judgment:{subject}"):
-        if isinstance(event := record.event, JudgmentRecorded) and event.setup == judge.setup.id:
+        event = record.event
+        if isinstance(event, JudgmentRecorded) and event.setup == judge.setup.id and record.seq < before:
             by_question.setdefault(event.question, []).append((record.seq, event))
     first, *rest = [_said(journal, judge, judgments) for judgments in by_question.values()] or [None]
     if first is None:

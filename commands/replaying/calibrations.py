@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
-from commands.calibrating import Bench, Item, Proposal, calibrated
+from commands.calibrating import Bench, Item, calibrated, read_proposals
 from commands.judging import Judge, ask_judge, judge_question
 from commands.labels import spelled
+from commands.optimizing.refusals import ReplayDiffers
 from commands.optimizing.sources import Following
 from commands.perform.asking import Asking, Run
 from commands.replaying.verdicts import Subject, Verdict
@@ -60,23 +62,36 @@ async def recomputed(
     """Return the calibration that judgments and labels make; a Refusal names a judgment that doesn't follow."""
     known = cast("CalibrationPublished", record.event)
     sampled = tuple(_item(journal, name) for name in known.subjects)
-    proposals, seqs = {}, [record.seq]
     following = Following(journal, Asking(journal, perform, Run(id=known.calibration, ceiling=0, purpose="calibrate")))
     following.expect_judgments(known.subjects)
-    judge = Judge(setup, endpoints.all("judge", setup.judge)[0])
+    judges = [Judge(setup, endpoint) for endpoint in endpoints.all("judge", setup.judge)]
+    seqs = [record.seq]
     for item in sampled:
-        judgments = _judgments(journal, item.subject, setup.id)
+        judgments = _judgments(journal, item.subject, setup.id, record.seq)
         seqs += [judgment.seq for judgment in judgments]
-        judge = _asked(setup, endpoints, item, judgments)
-        judged = await ask_judge(cast("Asking", following), judge, item.subject, item.episode)
-        proposals[item.subject] = Proposal(judged.scores, judged.problem)
+        await _ask_again(following, judges, item, judgments)
+    proposals = read_proposals(journal, judges[0], sampled, record.seq)
     labels = {}
     for place, label in labels_before(journal, known.project, setup.id, record.seq).items():
         if place[0] in proposals and proposals[place[0]].score(place[1]) is not None:
             labels[place] = cast("LabelRecorded", label.event)
             seqs.append(label.seq)
-    bench = Bench(known.project, judge, sampled, proposals)
+    bench = Bench(known.project, judges[0], sampled, proposals)
     return Recomputed(calibrated(bench, labels), bench, seqs)
+
+
+async def _ask_again(following: Following, judges: Sequence[Judge], item: Item, judgments: Sequence[Recorded]) -> None:
+    """Render every question about an item again, at each address and for each sample, and compare what follows."""
+    left = {cast("JudgmentRecorded", record.event).question: record for record in judgments}
+    for judge in judges:
+        for sample in count():
+            if left.pop(judge_question(judge, item.episode, sample).digest, None) is None:
+                break
+            await ask_judge(cast("Asking", following), judge, item.subject, item.episode, sample=sample)
+    if left or not judgments:  # nothing that is asked now leads to it: what is asked instead is in no journal
+        await ask_judge(cast("Asking", following), judges[0], item.subject, item.episode)
+        for record in left.values():
+            raise ReplayDiffers(record.seq, record.kind, "no question that is asked now leads to it")
 
 
 def recorded_setup(journal: Journal, project: str, setup: str) -> Setup | None:
@@ -101,20 +116,12 @@ def labels_before(journal: Journal, project: str, setup: str, seq: int) -> dict[
 
 def _item(journal: Journal, subject: str) -> Item:
     trace = traces.decoded(journal.blob(subject.removeprefix(TRACE)))
-    return Item(key=spelled(trace.name), subject=subject, episode=trace.episode)
+    return Item(key=spelled(trace.name), subject=subject, episode=trace.episode, lineage=trace.lineage)
 
 
-def _judgments(journal: Journal, subject: str, setup: str) -> list[Recorded]:
+def _judgments(journal: Journal, subject: str, setup: str, before: int) -> list[Recorded]:
     return [
         record
         for record in journal.events(JudgmentRecorded, stream=f"judgment:{subject}")
-        if isinstance(record.event, JudgmentRecorded) and record.event.setup == setup
+        if isinstance(record.event, JudgmentRecorded) and record.event.setup == setup and record.seq < before
     ]
-
-
-def _asked(setup: Setup, endpoints: Endpoints, item: Item, judgments: Sequence[Recorded]) -> Judge:
-    """Return the judge at the address where it was asked about an item, the newest when it was nowhere."""
-    asked = {cast("JudgmentRecorded", record.event).question for record in judgments}
-    judges = [Judge(setup, endpoint) for endpoint in endpoints.all("judge", setup.judge)]
-    there = [judge for judge in judges if judge_question(judge, item.episode).digest in asked]
-    return (there or judges)[0]

@@ -33,6 +33,7 @@ from ledger.money import NANO
 from ledger.prompt import Question
 from projections import hashing
 from projections.normal_form import Export
+from projections.normal_form.export import Totals
 
 FAMILIES = (
     providers.FAMILY,
@@ -113,6 +114,7 @@ class Facts:
     incumbent: str = "dear"
     turns: int = 3
     labels: Mapping[int, int] = field(default_factory=dict)  # by place in the sample, in millionths
+    asked: int = 1  # how often the judge is asked about each sampled trace
     budget: int = 1_000 * NANO
     says: Say = nothing_else
     scores: Mapping[str, int] = field(default_factory=lambda: dict(SCORES))
@@ -186,7 +188,7 @@ class Laboratory:
     def build(self) -> None:
         facts, journal = self.facts, self.journal
         made = building.draft(facts.traces, facts.wanted, self.root)
-        export = Export(facts.traces, facts.excluded, refused=0, duplicate=0, redactions=0)
+        export = Export(facts.traces, facts.excluded, refused=0, duplicate=0, redactions=0, totals=Totals())
         configured: providers.Providers = journal.state(providers.FAMILY)
         embedder = configured.endpoint("embed")
 
@@ -216,10 +218,11 @@ class Laboratory:
         journal, project = self.journal, self.facts.project
         judge = read_judge(journal, project)
         sampled = calibrating.sampled_from(read_build(journal, project), 2)
+        owed = [calibrating.Owed(item, sample) for item in sampled for sample in range(self.facts.asked)]
 
         async def propose() -> None:
             asking = Asking(journal, self.scripted, Run(id="calibrate", ceiling=None, purpose="calibrate"))
-            await calibrating.propose(asking, judge, sampled, lambda: None)
+            await calibrating.propose(asking, judge, owed, lambda: None)
 
         asyncio.run(propose())
         bench = calibrating.Bench(project, judge, sampled, calibrating.read_proposals(journal, judge, sampled))

@@ -92,6 +92,17 @@ def test_a_name_may_be_shortened_and_must_mean_one_thing(taken: Laboratory, root
     assert (status, error["name"]) == (215, "name-ambiguous")
 
 
+def test_what_a_judge_is_asked_once_more_counts_from_then_on(taken: Laboratory, root: Path, replay: Replay) -> None:
+    later = Laboratory(root, Facts(asked=2))
+    later.calibrate()
+    later.journal.close()
+    status, said, _ = replay(root, "calibration-")
+    assert (status, said) == (215, {})  # two of them now
+    status, said, _ = replay(root)
+    assert status == 0
+    assert len(said["calibration"]) == 2
+
+
 def test_an_empty_journal_has_nothing_to_replay(tmp_path: Path, replay: Replay) -> None:
     Laboratory(tmp_path).journal.close()
     status, said, _ = replay(tmp_path)
