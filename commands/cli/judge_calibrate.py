@@ -186,13 +186,13 @@ def _given(journal: Journal, bench: Bench, asked: Asked, result: Result, spend: 
     from commands.perform.credentials import redactor_for  # noqa: PLC0415 - as above
     from ledger.families import judging, providers  # noqa: PLC0415 - as above
 
-    redact = redactor_for(journal.state(providers.FAMILY)).text
+    redact = redactor_for(journal.state(providers.FAMILY)).error  # also what merely looks like a key
     asked_for = wanted(bench, journal.state(judging.FAMILY))
-    labels, judgments = list(asked.labels), [redact(text)[0] for text in asked.judgments]
+    labels, judgments = list(asked.labels), [redact(text) for text in asked.judgments]
     readings = read_labels(labels, judgments, asked_for)
     if readings.missing and not readings.wrong and asked.may_prompt:
         _prompt(labels, judgments, readings.missing)
-        judgments = [redact(text)[0] for text in judgments]
+        judgments = [redact(text) for text in judgments]
         readings = read_labels(labels, judgments, asked_for)
     if asked.partial:
         readings.missing = [flag for flag in readings.missing if not flag.startswith("--label ")]

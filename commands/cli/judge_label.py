@@ -188,7 +188,7 @@ class Session:
         from ledger.families import judging, providers  # noqa: PLC0415 - as above
 
         blobs = Blobs()
-        text = redactor_for(self.journal.state(providers.FAMILY)).text(why.encode(errors="replace").decode())[0]
+        text = redactor_for(self.journal.state(providers.FAMILY)).error(why.encode(errors="replace").decode())
         label = judging.LabelRecorded(
             project=self.project,
             setup=self.judge.setup.id,
