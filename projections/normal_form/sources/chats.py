@@ -59,7 +59,7 @@ _RESULTS = frozenset(
     {"tool_call_response", "tool_result", "tool-result", "function_call_output", "mcp_tool_result", "tool-error"}
 )
 _BLOCKS = _TEXTS | _THOUGHTS | _CALLS | _RESULTS | {"image", "image_url", "input_image", "document", "file"}
-_ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning", "mcp_call"})
+_ITEMS = frozenset({"message", "function_call", "function_call_output", "mcp_call"})  # each a message by itself
 _IDS = ("tool_call_id", "toolCallId", "tool_use_id", "call_id", "id")
 _GIVEN = ("arguments", "args", "input", "toolArgs")
 _BACK = ("response", "result", "output", "content", "error")
@@ -212,7 +212,12 @@ def _pair(value: list[Any]) -> list[Message]:
 def _is_block(value: dict[str, Any]) -> bool:
     if "role" in value:
         return False
-    return _kind(value) in _BLOCKS or "functionCall" in value or "functionResponse" in value or _is_function_call(value)
+    return (
+        _kind(value) in _BLOCKS - _ITEMS
+        or "functionCall" in value
+        or "functionResponse" in value
+        or _is_function_call(value)
+    )
 
 
 def _within(value: dict[str, Any], role: str) -> list[Message]:  # noqa: PLR0911 - one way out a form

@@ -110,9 +110,9 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
     elif isinstance(document.get("batch"), list):
         for index, one in enumerate(document["batch"], 1):
             yield _of_batch(one, f"{place}, event {index}")
-    elif "observations" in document and (trace := opened(document.get("trace"))):
+    elif isinstance(document.get("observations"), list) and (trace := opened(document.get("trace"))):
         yield from _whole({**trace, "observations": document["observations"]}, place)
-    elif isinstance(document.get("observations"), list) and _kind(document) == "trace":
+    elif objects(document.get("observations")) and _kind(document) == "trace":  # a list of ids only refers to rows
         yield from _whole(document, place)
     else:
         yield _row(document, place)

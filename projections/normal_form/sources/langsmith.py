@@ -28,7 +28,7 @@ from projections.normal_form.spans import Span
 
 _KINDS = {"llm": CHAT, "tool": TOOL}
 _OF_RUNS = ("run_type", "dotted_order", "parent_run_id", "child_runs", "parent_run_ids", "session_name")
-_PARTS = ("post", "patch", "runs", "data", "results")
+_PARTS = ("post", "patch", "runs", "traces", "data", "results")
 _MARKS = frozenset({"outputs", "end_time", "error", "events", "extra", "tags", "feedback_stats"})
 
 
@@ -40,8 +40,9 @@ def recognises(document: Any) -> str:  # noqa: ANN401 - any JSON value
         return ""
     if isinstance(document.get("post"), list) or isinstance(document.get("patch"), list):
         return "lists of runs to post and to patch"
-    if any(map(_is_run, objects(document.get("runs"))[:10])):
-        return "an object with a list of runs"
+    for name in _PARTS[2:]:
+        if any(map(_is_run, objects(document.get(name))[:10])):
+            return f"an object with a list of runs, under {name}"
     if isinstance(run := document.get("run"), dict) and _is_run(run):
         return "an object with a run"
     return "a run: it has a run type, and inputs or outputs" if _is_run(document) else ""
@@ -51,7 +52,11 @@ def _is_run(value: dict[str, Any]) -> bool:
     held = "inputs" in value or "outputs" in value
     if "run_type" in value and (held or "dotted_order" in value):
         return True
-    return "dotted_order" in value and ("trace_id" in value or "id" in value) and bool(_MARKS & set(value))
+    return (
+        "dotted_order" in value
+        and ("trace_id" in value or "id" in value or "run_id" in value)
+        and bool(_MARKS & set(value))
+    )
 
 
 def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN401 - any JSON value
@@ -77,7 +82,7 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
 
 def _run(run: dict[str, Any], place: str, trace: str, parent: str) -> Iterator[Row | Exclusion]:
     """Yield a run and the runs within it."""
-    identity = identifier(run.get("id"))
+    identity = _identity(run)
     name = trace or _trace(run)
     if not name:
         yield Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(run))
@@ -95,6 +100,10 @@ def _run(run: dict[str, Any], place: str, trace: str, parent: str) -> Iterator[R
             yield Exclusion(place=where, reason="not-a-run", units=1, detail=excerpt(child))
 
 
+def _identity(run: dict[str, Any]) -> str:
+    return identifier(first(run, "id", "run_id"))
+
+
 def _trace(run: dict[str, Any]) -> str:
     """Return the trace of a run: as it says, or the root in its dotted order, or itself."""
     named = identifier(run.get("trace_id"))
@@ -108,12 +117,12 @@ def _trace(run: dict[str, Any]) -> str:
         return identifier(parents[0])
     if run.get("parent_run_id"):
         return ""
-    return identifier(run.get("id")) or derived(run)
+    return _identity(run) or derived(run)
 
 
 def read(rows: Sequence[Row]) -> Iterator[Span | Exclusion]:
     """Yield one span a run: what was posted of it and what was patched are one."""
-    nodes = [_node(identity, alike) for identity, alike in folded(rows, lambda run: identifier(run.get("id"))).items()]
+    nodes = [_node(identity, alike) for identity, alike in folded(rows, _identity).items()]
     yield from spans(nodes)
 
 

@@ -57,7 +57,8 @@ def recognises(document: Any) -> str:  # noqa: ANN401 - any JSON value
         return next((why for one in document[:10] if (why := recognises(one))), "")
     if not isinstance(document, dict):
         return ""
-    if isinstance(inner := document.get("exportedSpan"), dict) and _is_span(inner):
+    logged = opened(document.get("data")).get("exportedSpan") or document.get("exportedSpan")
+    if isinstance(logged, dict) and _is_span(logged):
         return "a tracing event with the span it exports"
     if _is_span(document):
         return "a span whose type is an operation of an agent or workflow"
@@ -81,8 +82,8 @@ def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN40
             yield from rows(one, f"{place}, span {index}")
     elif not isinstance(document, dict):
         yield Exclusion(place=place, reason="not-a-span", units=1, detail=excerpt(document))
-    elif isinstance(inner := document.get("exportedSpan"), dict):
-        yield from rows({**inner, "is": text(document.get("type"))}, place)
+    elif isinstance(inner := document.get("exportedSpan", document.get("data")), dict) and not _is_span(document):
+        yield from rows(inner, place)
     elif _is_span(document):
         name = identifier(first(document, *_TRACE))
         without = Exclusion(place=place, reason="row-without-trace", units=1, detail=excerpt(document))
@@ -110,7 +111,6 @@ def _node(identity: str, alike: Sequence[Row]) -> Node:
     span: dict[str, Any] = {}
     for one in sorted(alike, key=lambda one: bool(first(one.value, "endTime", "endedAt", "end_time", "ended_at"))):
         span |= {name: value for name, value in one.value.items() if value not in (None, "", {}, [])}
-    span.pop("is", None)
     kind = _KINDS.get(_type(span), OTHER)
     held, metadata = opened(span.get("attributes")), opened(span.get("metadata"))
     named = first(held, "toolName", "toolId", "tool_id") or (first(span, "entityName", "entity_name", "entityId"))

@@ -82,7 +82,8 @@ def test_a_page_of_the_interface_and_rows_of_tables_are_the_same_trace() -> None
     whole = {**TRACE, "observations": OBSERVATIONS, "scores": SCORES}
     page = read("langfuse", {"data": [whole], "meta": {"page": 1}})
     rows = read("langfuse", *map(snake, [TRACE, *OBSERVATIONS, *SCORES]))
-    pages = read("langfuse", {"data": [TRACE]}, {"data": OBSERVATIONS}, {"data": SCORES})
+    listed = {**TRACE, "observations": [one["id"] for one in OBSERVATIONS], "scores": ["x", "y"]}
+    pages = read("langfuse", {"data": [listed]}, {"data": OBSERVATIONS}, {"data": SCORES})
     for found in (page, rows, pages):
         assert pairs(found.only) == PAIRS
         assert found.total("gen_ai.usage.input_tokens") == 7

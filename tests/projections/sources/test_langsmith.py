@@ -101,7 +101,9 @@ def test_lists_pages_and_trees_of_runs_are_the_same_trace() -> None:
         **RUNS[0],
         "child_runs": [{**one, "trace_id": None, "parent_run_id": None, "dotted_order": None} for one in RUNS[1:]],
     }
-    for document in (RUNS, {"runs": RUNS}, {"runs": [nested]}, [nested], {"run": nested}):
+    named = [{**{name: it for name, it in one.items() if name != "id"}, "run_id": one["id"]} for one in RUNS]
+    exported = {"export_metadata": {"total": 1}, "traces": [nested]}
+    for document in (RUNS, {"runs": RUNS}, {"runs": [nested]}, [nested], {"run": nested}, named, exported):
         assert source("langsmith").recognises(document)
         found = read("langsmith", document)
         assert pairs(found.only) == PAIRS

@@ -68,6 +68,7 @@ def snake(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_lists_tables_and_events_are_the_same_trace() -> None:
     events = [{"type": "span_ended", "exportedSpan": one} for one in SPANS]
+    logged = [{"type": "trace", "timestamp": "2026-01-01T00:00:00Z", "data": one} for one in events]
     inner = [{name: it for name, it in one.items() if name != "traceId"} for one in SPANS]
     typed = [{**one, "type": one["spanType"], "spanType": None} for one in SPANS]
     for document in (
@@ -75,6 +76,7 @@ def test_lists_tables_and_events_are_the_same_trace() -> None:
         {"spans": SPANS},
         {"data": [{"traceId": "t1", "spans": inner}]},
         events,
+        logged,
         [*map(snake, SPANS)],
         typed,
     ):
