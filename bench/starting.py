@@ -156,9 +156,7 @@ def _gateway(root: Path, requests: int) -> list[Bar]:
             raise AssertionError(message)
         journal.close()
     used = time.process_time()
-    store = Store(root / NAME)
-    wrong = list(differences(store, root, GATEWAY))
-    store.close()
+    wrong = list(differences(root / NAME, GATEWAY))
     bars.append(Bar(f"snapshots of {requests:,} requests checked: CPU", time.process_time() - used, None, "s"))
     return [*bars, Bar("snapshots that differ", len(wrong), 0, "")]
 

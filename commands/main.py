@@ -77,6 +77,7 @@ class Branch(NamedTuple):
 TREE = Branch(
     "Build, judge and route from agent traces, on an immutable ledger.",
     {
+        "backup": Leaf("backup", "Copy the journal, verified, while it is in use."),
         "build": Leaf("build", "Import traces and build a grounded world model."),
         "cat": Leaf("cat", "Print the exact bytes of an event or a content."),
         "check": Leaf("check", "Verify the journal; silent when all is well."),
@@ -96,6 +97,7 @@ TREE = Branch(
             },
         ),
         "diff": Leaf("diff", "Compare two runs, builds or calibrations."),
+        "doctor": Leaf("doctor", "Say what the root is like and what needs doing."),
         "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
         "log": Leaf("log", "List events, one a line."),
         "judge": Branch(

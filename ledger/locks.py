@@ -65,6 +65,27 @@ def is_free(root: Path, name: str) -> bool:
     return True
 
 
+def alive(root: Path) -> dict[str, bool]:
+    """Return the names of processes that have a file here, and whether each still runs; nothing is removed."""
+    folder = root / FOLDER
+    found = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        with contextlib.suppress(FileNotFoundError):
+            found[path.name] = _is_locked(path)
+    return found
+
+
+def _is_locked(path: Path) -> bool:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def sweep(root: Path) -> None:
     """Remove the files of processes that are gone."""
     folder = root / FOLDER

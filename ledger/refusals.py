@@ -53,6 +53,17 @@ class JournalTooNew(Refusal, name="journal-too-new", exit_code=32):
         )
 
 
+class JournalTooOld(Refusal, name="journal-too-old", exit_code=104):
+    """The journal has an older format than this release writes, and is never changed in place."""
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"the journal has format {found} and this release writes format {known}; it was left as it is",
+            where=str(path),
+            remedy="use the release that wrote it, or restore the file from a copy",
+        )
+
+
 class JournalUnwritable(Refusal, name="journal-unwritable", exit_code=33):
     """The operating system refuses to let this process write the journal."""
 

@@ -16,6 +16,7 @@ import msgspec
 from blake3 import blake3
 
 from ledger import __version__
+from ledger.errors import Refusal
 from ledger.event import Family
 from ledger.folding import fold_up_to
 from ledger.locks import is_free
@@ -143,37 +144,50 @@ def _files(root: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def differences(store: Store, root: Path, families: Sequence[Family]) -> Iterator[Difference]:
-    """Return what is wrong with the root's snapshots; each usable one is compared with a fresh fold of the events.
+def differences(path: Path, families: Sequence[Family]) -> Iterator[Difference]:
+    """Return what is wrong with a journal's snapshots; each usable one is compared with a fresh fold of the events.
 
     One of another release or fold is never used, so there is nothing wrong with it.
     """
-    by_name = {family.name: family for family in families}
-    for path in _files(root):
-        if path.suffix:
-            continue  # being written
-        place = f"{FOLDER}/{path.name}"
-        snapshot, family = _read(path), by_name.get(path.name)
-        if snapshot is None:
-            yield Difference("snapshot-damaged", place, f"{place} isn't a whole snapshot; it is ignored", REMEDY)
-        elif family is None or snapshot.family != path.name:
-            yield Difference("snapshot-unknown", place, f"{place} belongs to nothing here; it is ignored", REMEDY)
-        elif (snapshot.release, snapshot.version) == (__version__, family.version):
-            yield from _compared(store, snapshot, family, place)
-
-
-def _compared(store: Store, snapshot: Snapshot, family: Family, place: str) -> Iterator[Difference]:
-    if store.head(snapshot.seq) != snapshot.head:
-        meaning = f"{place} was made from another journal, or before this one was changed; it is ignored"
-        yield Difference("snapshot-foreign", place, meaning, REMEDY)
-        return
-    states = {family.name: family.initial()}
-    fold_up_to(store, [family], states, {family.name: 0}, snapshot.seq)
-    decoder = _decoder(family)
+    store = Store(path)
     try:
-        kept = None if decoder is None else _in_order(decoder.decode(snapshot.state))
-    except msgspec.DecodeError:
-        kept = None
-    if kept != _in_order(states[family.name]):
-        meaning = f"{place} isn't what the events up to {snapshot.seq} fold to; what was decided on it may be wrong"
-        yield Difference("snapshot-differs", place, meaning, REMEDY)
+        by_name = {family.name: family for family in families}
+        for file in _files(path.parent):
+            if not file.suffix:  # else it is being written
+                yield from _judged(store, file, by_name.get(file.name))
+    finally:
+        store.close()
+
+
+def _judged(store: Store, file: Path, family: Family | None) -> Iterator[Difference]:
+    place, snapshot = f"{FOLDER}/{file.name}", _read(file)
+    if snapshot is None:
+        yield Difference("snapshot-damaged", place, f"{place} isn't a whole snapshot; it is ignored", REMEDY)
+    elif family is None or snapshot.family != file.name:
+        yield Difference("snapshot-unknown", place, f"{place} belongs to nothing here; it is ignored", REMEDY)
+    elif (snapshot.release, snapshot.version) == (__version__, family.version):
+        if store.head(snapshot.seq) != snapshot.head:
+            meaning = f"{place} was made from another journal, or before this one was changed; it is ignored"
+            yield Difference("snapshot-foreign", place, meaning, REMEDY)
+        elif (problem := _compared(store, snapshot, family)) is not None:
+            yield Difference("snapshot-differs", place, f"{place} {problem}", REMEDY)
+
+
+def _compared(store: Store, snapshot: Snapshot, family: Family) -> str | None:
+    """Return how a snapshot differs from a fresh fold; None when it doesn't."""
+    states = {family.name: family.initial()}
+    try:
+        fold_up_to(store, [family], states, {family.name: 0}, snapshot.seq)
+    except Refusal as refusal:
+        return f"can't be compared with the events that it was made from: {refusal.what}"
+    decoder = _decoder(family)
+    with contextlib.suppress(msgspec.DecodeError):
+        if decoder is not None and _in_order(decoder.decode(snapshot.state)) == _in_order(states[family.name]):
+            return None
+    return f"isn't what the events up to {snapshot.seq} fold to; what was decided on it may be wrong"
+
+
+def positions(root: Path) -> dict[str, int]:
+    """Return up to which event each whole snapshot goes."""
+    read = ((file.name, _read(file)) for file in _files(root) if not file.suffix)
+    return {name: snapshot.seq for name, snapshot in read if snapshot is not None}

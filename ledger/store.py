@@ -126,11 +126,20 @@ def create(path: Path, origin: str | None) -> None:
     finally:
         connection.close()
     fresh.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def engine() -> dict[str, str]:
+    """Return the versions of SQLite and of what binds it."""
+    return {"sqlite": apsw.sqlite_lib_version(), "apsw": apsw.apsw_version()}
 
 
 def _pragma(connection: apsw.Connection, text: str) -> object:
@@ -182,8 +191,10 @@ class Store:
         found = run("SELECT * FROM pragma_application_id").get, run("SELECT * FROM pragma_user_version").get
         if found[0] != APPLICATION_ID:
             raise refusals.NotAJournal(self.path, "another program's database")
-        if found[1] != FORMAT:
-            raise refusals.JournalTooNew(self.path, cast("int", found[1]), FORMAT)
+        version = cast("int", found[1])
+        if version != FORMAT:
+            refusal = refusals.JournalTooNew if version > FORMAT else refusals.JournalTooOld
+            raise refusal(self.path, version, FORMAT)
         for setting in (
             "synchronous = FULL",
             "wal_autocheckpoint = 0",
@@ -385,7 +396,7 @@ class Store:
 
         A reader in the middle of something keeps the log as it is; the next commit tries again.
         """
-        if not even_small and self._wal_bytes() < WAL_LIMIT_BYTES:
+        if not even_small and self.wal_bytes() < WAL_LIMIT_BYTES:
             return
         self._connection.set_busy_timeout(0)
         try:
@@ -395,8 +406,19 @@ class Store:
         finally:
             self._connection.set_busy_timeout(BUSY_MS)
 
-    def _wal_bytes(self) -> int:
+    def wal_bytes(self) -> int:
         return os.stat(self._log).st_size  # noqa: PTH116 - asked after every commit, and a Path costs three times that
+
+    def copy_to(self, path: Path) -> None:
+        """Write all that is committed now to an empty file, and nothing of what was deleted; others go on writing."""
+        self._connection.execute("VACUUM INTO ?", (str(path),))
+        copy = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            _pragma(copy, "journal_mode = WAL")
+        finally:
+            copy.close()
+        for place in (path, path.parent):
+            _sync(place)
 
     def close(self) -> None:
         self._connection.close()

@@ -107,12 +107,14 @@ Options:
   --help     Show this message and exit.
 
 Commands:
+  backup             Copy the journal, verified, while it is in use.
   build              Import traces and build a grounded world model.
   cat                Print the exact bytes of an event or a content.
   check              Verify the journal; silent when all is well.
   checkpoint         Say what the journal holds, to be kept elsewhere.
   config             Configure providers, budget and judge.
   diff               Compare two runs, builds or calibrations.
+  doctor             Say what the root is like and what needs doing.
   erase              Remove a content for ever, and keep the proof.
   judge              Label what a judge is compared with.
   log                List events, one a line.

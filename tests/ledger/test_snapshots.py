@@ -59,11 +59,7 @@ def _kept(root: Path) -> list[str]:
 
 
 def _found(root: Path, *more: Family) -> list[tuple[str, str]]:
-    store = Store(root / "ledger.db")
-    try:
-        found = list(differences(store, root, [NOTES, TALLY, *more]))
-    finally:
-        store.close()
+    found = list(differences(root / "ledger.db", [NOTES, TALLY, *more]))
     assert all(difference.meaning and difference.remedy for difference in found)
     return [(difference.name, difference.place) for difference in found]
 
@@ -326,3 +322,10 @@ def test_a_fold_never_reads_an_event_that_is_not_what_was_recorded(tmp_path: Pat
     tamper(root, "UPDATE events SET bytes = CAST('x' AS BLOB) WHERE seq = 10")
     with pytest.raises(refusals.JournalDamaged, match="event 10 is not what was recorded"):
         opened(root)
+
+
+def test_a_snapshot_of_events_that_are_damaged_is_not_called_well(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    _noted(root, LIMIT + 4)
+    tamper(root, "UPDATE events SET bytes = CAST('x' AS BLOB) WHERE seq = 2")
+    assert _found(root) == [("snapshot-differs", "snapshots/test-notes"), ("snapshot-differs", "snapshots/test-tally")]

@@ -1,0 +1,106 @@
+"""Backing up: a copy of the journal while others write it, verified before it has its name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from ledger import digests
+from ledger.errors import Refusal
+from ledger.inspecting import Inspected
+from ledger.proving import checkpoint
+from ledger.store import DISK_ERRORS, Store, named
+from ledger.verify import Finding, verify
+
+
+class BackupInTheWay(Refusal, name="backup-in-the-way", exit_code=105):
+    """Something is where the backup would go."""
+
+    def __init__(self, output: Path) -> None:
+        super().__init__(
+            "there is something of this name already; it was left as it is and nothing was copied",
+            where=str(output),
+            remedy="give a name that is free; a backup never takes the place of another",
+        )
+
+
+class BackupNowhere(Refusal, name="backup-nowhere", exit_code=106):
+    """The folder of the backup can't be written."""
+
+    def __init__(self, output: Path, reason: str) -> None:
+        super().__init__(
+            f"no file can be made there: {reason}; nothing was copied",
+            where=str(output),
+            remedy="give a file in a folder that exists and that you may write",
+        )
+
+
+class BackupUnsound(Refusal, name="backup-unsound", exit_code=107):
+    """The copy doesn't verify, so it was not kept."""
+
+    def __init__(self, path: Path, findings: list[Finding]) -> None:
+        more = f" and {len(findings) - 1} more" if len(findings) > 1 else ""
+        super().__init__(
+            f"the copy doesn't verify, so it was removed: {findings[0].meaning}{more}",
+            where=f"{path}, {findings[0].place}",
+            remedy="run `exp check --full`: what it finds is in the journal itself; else look at the disk of the copy",
+        )
+
+
+class BackedUp(NamedTuple):
+    """What a backup holds: its events, the head after them, its checkpoint's text, and its size in bytes."""
+
+    events: int
+    head: str
+    checkpoint: str
+    size: int
+
+
+def back_up(path: Path, output: Path) -> BackedUp:
+    """Copy the journal to a file that isn't there yet; it appears whole and verified, or not at all."""
+    if output.exists() or output.is_symlink():
+        raise BackupInTheWay(output)
+    partial = output.with_name(f"{output.name}.partial-{os.getpid()}")
+    store = Store(path)
+    try:
+        _make_private(partial)
+        try:
+            store.copy_to(partial)
+            made = _verified(store, partial)
+            os.link(partial, output)  # unlike a rename, never over what came there meanwhile
+        except FileExistsError:
+            raise BackupInTheWay(output) from None
+        except DISK_ERRORS as error:
+            raise named(output, error) from error
+        finally:
+            for leftover in (partial, *(partial.with_name(partial.name + end) for end in ("-wal", "-shm", "-journal"))):
+                leftover.unlink(missing_ok=True)
+    finally:
+        store.close()
+    return made
+
+
+def _make_private(partial: Path) -> None:
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise BackupNowhere(partial, error.strerror or str(error)) from error
+
+
+def _verified(store: Store, partial: Path) -> BackedUp:
+    """Check the copy in full, and that it is of this journal."""
+    findings = verify(partial, full=True)
+    copy = Inspected(partial)
+    try:
+        seq, head = copy.last()
+        if not findings and seq and store.head(seq) != head:
+            findings = [Finding("chain-broken", seq, f"event {seq}", "it isn't a copy of this journal", "")]
+        if findings:
+            raise BackupUnsound(partial, findings)
+        return BackedUp(seq, digests.named(head), checkpoint(copy).text(), partial.stat().st_size)
+    finally:
+        copy.close()
