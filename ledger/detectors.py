@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+import re2
+
 from ledger import canonical, digests
 from ledger.errors import Refusal
 from ledger.redaction import API_KEY, HINTS, PRIVATE_KEY, REDACTED, TOKEN, Redactor
@@ -194,6 +196,9 @@ class Redaction:
         self._numbers = "card" in self.names or bool(rules)
         keys = [one for one in detectors if one in KEYS]
         self._passes = [_Pass(some) for some in (keys, *([one] for one in detectors if one not in KEYS)) if some]
+        self._personal = len(keys) < len(detectors)
+        hints = "|".join(f"(?:{hint})" for hint in dict.fromkeys(one.hint for one in detectors))
+        self._hinted = re2.compile(hints).search if hints else None
 
     def __call__(self, text: str) -> tuple[str, int]:
         """Return the text without what was found, and how much that was."""
@@ -201,6 +206,15 @@ class Redaction:
         if found:
             self.counts.update(found)
         return shown, len(found)
+
+    def suspects(self, data: bytes) -> bool:
+        """Tell whether a text, or JSON of texts, may hold something: quickly, and never no when there is something.
+
+        Escapes can hide what a hint looks for, and only keys are of letters that no writer has to escape.
+        """
+        if self._rules or b"\\u00" in data or (self._personal and (b"\\" in data or not data.isascii())):
+            return True
+        return self._values.within(data) or (self._hinted is not None and self._hinted(data) is not None)
 
     def _cleaned(self, text: str, level: int) -> tuple[str, list[str]]:
         shown, found = self._plain(text)

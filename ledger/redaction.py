@@ -58,6 +58,10 @@ class Redactor:
                 text = text.replace(form, REDACTED)
         return text, count
 
+    def within(self, data: bytes) -> bool:
+        """Tell whether any value is in the data."""
+        return any(form in data for form in self._bytes)
+
     def data(self, data: bytes) -> tuple[bytes, int]:
         """Return the bytes without the values, and how many there were. What was JSON is JSON afterwards."""
         count = 0

@@ -70,35 +70,42 @@ def _depth(words: str) -> int:
     return most
 
 
+def _always(data: bytes) -> bool:
+    del data
+    return True
+
+
 class Cleaner:
     """Makes values fit to be hashed and stored: no credentials, no lone surrogates, no integers beyond 64 bits.
 
-    A ``redact`` that has ``suspects``, a quick test of a whole line, is called only for lines that it suspects.
+    A ``redact`` that has ``suspects``, a quick test of bytes, is called only for those that it suspects.
     """
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact
-        self._suspects: Callable[[str], bool] | None = getattr(redact, "suspects", None)
+        self._suspects: Callable[[bytes], bool] = getattr(redact, "suspects", _always)
         self.redactions = 0
 
     def document(self, line: bytes) -> tuple[Any, bool]:
         """Return the cleaned value of a line, and whether bytes were replaced on the way; Unreadable otherwise."""
-        if self._suspects is not None and line.count(b"[") + line.count(b"{") < FEW_BRACKETS and b"\\u" not in line:
+        if not self._suspects(line) and line.count(b"[") + line.count(b"{") < FEW_BRACKETS:
             try:
                 value = _decode(line)
                 _encode(value)  # refuses integers beyond 64 bits
-                suspected = self._suspects(line.decode())
             except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
-                suspected = True
-            if not suspected:
+                pass
+            else:
                 return value, False
         value, repaired = parsed(line)
         return self.value(value), repaired
 
     def text(self, text: str) -> str:
         """Return the text without what looks like a key; lone surrogates become question marks."""
+        data = text.encode(errors="replace")
+        if not self._suspects(data):
+            return text if text.isascii() else data.decode()
         if not text.isascii():
-            text = text.encode(errors="replace").decode()
+            text = data.decode()
         text, count = self._redact(text)
         self.redactions += count
         return text

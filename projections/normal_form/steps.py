@@ -13,6 +13,7 @@ from projections.normal_form.facts import facts
 from projections.normal_form.messages import Message, inputs, messages, outputs
 from projections.normal_form.pairing import RESULTS, Pairing, first, own_call
 from projections.normal_form.spans import REAL_TIME, Span
+from projections.normal_form.written import read
 
 _CHATS = frozenset({"chat", "text_completion", "generate_content", "completion", "responses"})
 _TOOLS = frozenset({"execute_tool", "tool"})
@@ -101,6 +102,8 @@ def normal_form(name: str, spans: Iterable[Span], clean: Clean) -> Formed:
     Its texts are cleaned once more: JSON inside a text may spell out what the text itself doesn't show.
     """
     ordered = in_order(spans)
+    if any("exp.source" in span.attributes for span in ordered) and (known := read(ordered, clean)) is not None:
+        return Formed(known, [], {span.place for span in ordered})
     roles = _roles(ordered)
     reading = Reading()
     whole = not {"chat", "tool"} & set(roles)
