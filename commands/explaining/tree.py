@@ -9,6 +9,7 @@ import msgspec
 from commands.explaining.telling import named_contents, short
 from commands.render.plain import one_line
 from ledger import digests
+from ledger.families.traces import TraceImported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,13 +17,20 @@ if TYPE_CHECKING:
     from commands.explaining.lineage import Lineage, Node
 
 
+PLACES = 4
+
+
 class Branch(msgspec.Struct):
-    """A node as it is shown. ``more`` counts what it rests on too and isn't shown; ``repeated`` was shown before."""
+    """A node as it is shown. ``more`` counts what it rests on too and isn't shown; ``repeated`` was shown before.
+
+    ``places`` are those of a trace in the files it was read from, None when they weren't looked up.
+    """
 
     node: Node
     rests_on: list[Branch]
     more: int = 0
     repeated: bool = False
+    places: tuple[str, ...] | None = None
 
 
 class Tree:
@@ -51,6 +59,15 @@ class Tree:
         return branch
 
 
+def traces_in(branch: Branch) -> Iterator[tuple[str, Branch]]:
+    """Yield every trace that is shown, by its digest."""
+    record = branch.node.record
+    if record is not None and record.kind == TraceImported.kind:
+        yield record.key or "", branch
+    for one in branch.rests_on:
+        yield from traces_in(one)
+
+
 def plain(branch: Branch) -> dict[str, Any]:
     """Return a branch as JSON has it."""
     node, record = branch.node, branch.node.record
@@ -61,6 +78,7 @@ def plain(branch: Branch) -> dict[str, Any]:
         "event": digests.named(record.id) if record else None,
         "contents": named_contents(record) if record else [],
         "problem": node.problem,
+        "places": branch.places,
         "repeated": branch.repeated,
         "more": branch.more,
         "rests_on": [plain(one) for one in branch.rests_on],
@@ -88,6 +106,15 @@ def _said(branch: Branch) -> str:
         said += [f"content {short(digest)}" for digest in named_contents(record)]
     if node.problem is not None:
         said.append(one_line(node.problem))
+    if branch.places is not None:
+        said.append(_places(branch.places))
     if branch.repeated:
         said.append("[shown above]")
     return " ".join(said)
+
+
+def _places(places: tuple[str, ...]) -> str:
+    if not places:
+        return "is not in the files as they are now"
+    more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
+    return "from " + one_line("; ".join(places[:PLACES])) + more

@@ -23,7 +23,7 @@ from ledger import canonical, digests
 from ledger.errors import Refusal
 from ledger.families.traces import Exclusion, Trace
 from projections.normal_form import lines
-from projections.normal_form.export import Account, Totals, rows, trace_of
+from projections.normal_form.export import Account, Made, Totals, rows, trace_of
 from projections.normal_form.lines import Cleaner, Documents, Redact
 from projections.normal_form.sources import Source, detect, source
 
@@ -200,6 +200,14 @@ class Reading:
 
     def __iter__(self) -> Iterator[Trace | Exclusion]:
         """Read everything, then yield what it holds. A refusal leaves nothing behind."""
+        for one in self.made():
+            if isinstance(one, Exclusion):
+                yield one
+            elif one.trace is not None:
+                yield one.trace
+
+    def made(self) -> Iterator[Made | Exclusion]:
+        """Read everything, then yield what it holds, each trace with the places of its rows."""
         try:
             for one in self._inputs:
                 yield from self._account.exclusions(self._rows(one))
@@ -207,8 +215,7 @@ class Reading:
                 made = trace_of(name, given, self._sources[number], self._cleaner)
                 self._account.trace(len(given), made)
                 yield from self._account.exclusions(made.exclusions)
-                if made.trace is not None:
-                    yield made.trace
+                yield made
             yield from self._account.rest()
         finally:
             self._spool.close()

@@ -90,11 +90,12 @@ class Account:
 
 
 class Made(msgspec.Struct):
-    """What all rows of one trace give."""
+    """What all rows of one trace give; ``places`` are those of the rows that are in it."""
 
     trace: Trace | None
     exclusions: list[Exclusion]
     duplicate: bool = False
+    places: tuple[str, ...] = ()
 
 
 def rows(found: Iterable[Document | Exclusion], reader: Source) -> Iterator[Row | Exclusion]:
@@ -137,7 +138,7 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
     places = {place for span in spans.values() if span.place in formed.used for place in (span.place, *span.merged)}
     unused = [row.place for row in given if row.place not in places]
     counted = _counted(unused, {span.place for span in again}, exclusions, repeated)
-    return Made(formed.trace, counted, whole and bool(again))
+    return Made(formed.trace, counted, whole and bool(again), tuple(row.place for row in given if row.place in places))
 
 
 def _counted(unused: Sequence[str], again: set[str], exclusions: Sequence[Exclusion], repeated: str) -> list[Exclusion]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from commands.opening import read_journal
-from ledger.families import cells, judging
+from ledger.families import cells, judging, serving
+from ledger.families.traces import decoded
+from tests.commands.gateway.running import Gateway
 from tests.commands.reading import Journey, Said
+from tests.proof.stage import KEY
 
 
 def walked(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -133,3 +137,62 @@ def test_the_text_is_the_tree(exp: Said, journey: Journey) -> None:
     lines = exp.text("why", journey.ids["policy"], "--all").splitlines()
     assert len(lines) == sum(1 for _ in walked(exp.json("why", journey.ids["policy"], "--all")))
     assert lines[0].startswith(f"policy-frozen {journey.ids['policy']} (event ")
+
+
+def test_a_trace_leads_to_the_lines_of_the_file_it_was_imported_from(
+    exp: Said, journey: Journey, tmp_path: Path
+) -> None:
+    tree = exp.json("why", journey.ids["policy"], "--traces", str(journey.stage.traces))
+    traces = [node for node in walked(tree) if base(node) == "trace-imported"]
+    assert traces
+    lines = journey.stage.traces.read_text("utf-8").splitlines()
+    with read_journal(journey.root) as journal:
+        for node in traces:
+            record = journal.at(node["seq"])
+            assert record is not None
+            trace = decoded(journal.blob(record.key or ""))
+            named = {int(place.removeprefix("line ").partition(",")[0]) for place in node["places"]}
+            assert named
+            assert named <= {number for number, line in enumerate(lines, 1) if trace.name in line}
+    assert " from line " in exp.text("why", journey.ids["policy"], "--traces", str(journey.stage.traces))
+    assert all(node["places"] is None for node in walked(exp.json("why", journey.ids["policy"])))
+
+
+def test_a_trace_whose_lines_were_changed_is_said_not_to_be_there(exp: Said, journey: Journey, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(journey.stage.traces.read_text("utf-8").replace("gen_ai.tool.call.arguments", "other"))
+    tree = exp.json("why", journey.ids["build"], "--traces", str(changed))
+    assert [node["places"] for node in tree["rests_on"]] == [[]] * 8
+    assert "is not in the files as they are now" in exp.text("why", journey.ids["build"], "--traces", str(changed))
+    exp.text("why", journey.ids["build"], "--traces", str(tmp_path / "absent.jsonl"), code=41)
+
+
+def test_a_gateway_s_decision_rests_on_its_policy_and_the_neighbouring_tasks(
+    exp: Said, journey: Journey, tmp_path: Path
+) -> None:
+    """The provider is gone, so the request fails; where it was sent and why is recorded all the same."""
+    exp.root = journey.copied(tmp_path)
+    with Gateway(exp.root, "shell", env={"PROOF_KEY": KEY}) as gateway:
+        content = "Sort the lines of the file by their length"
+        got = gateway.ask({"model": "shell", "messages": [{"role": "user", "content": content}]})
+        assert gateway.stop() == 0
+    request = got.headers["x-request-id"]
+    with read_journal(exp.root) as journal:
+        decided = journal.find(serving.RouteDecided, request)
+        assert decided is not None
+        neighbours = [neighbour["task"] for neighbour in json.loads(decided.bytes)["body"]["neighbours"]]
+        assert neighbours
+        ended = list(journal.events(stream=f"request:{request}"))[-1]
+    named = [request, request[:-1] if request.endswith("-1") else request, str(decided.seq), decided.id.hex()[:16]]
+    for name in named:
+        tree = exp.json("why", name, "--all")
+        assert tree["seq"] == decided.seq
+        found = [(base(node), node["name"]) for node in tree["rests_on"]]
+        assert [what for what, _ in found[:2]] == ["request-accepted", "policy-frozen"]
+        assert found[1][1] == journey.ids["policy"]
+        assert [task.partition(" of ")[0] for what, task in found[2:] if what == "task"] == neighbours
+    paths_found = {path[1:] for path in paths(exp.json("why", request, "--all"))}
+    chain = ("task", "cell", "judgment-recorded", "rollout")
+    assert any(path[:4] == chain or path[1:5] == chain for path in paths_found)
+    assert exp.json("why", str(ended.seq))["rests_on"][0]["seq"] == decided.seq
+    assert exp.json("show", str(ended.seq))["causes"][0]["seq"] == decided.seq
