@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-from blake3 import blake3
 
-from commands.ingesting.reading import ExportUnreadable
+from commands.ingesting.recording import Recorder
 from commands.readings import Build, Manifest, Member, Part, Task, index_entries, read_build
-from commands.regular_file import open_regular
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.event import Blobs, Step
 from ledger.families import builds, traces
 from ledger.families.builds import BuildCompleted, BuildDiffers, CompleteBuild, artifact_id
 from ledger.families.calls import TextEmbedded
-from ledger.families.traces import Exclusion, RecordImport, Trace, TraceImported
+from ledger.families.traces import Trace, TraceImported
 from projections import split as splitting
 from projections import tasks as choosing
-from projections.normal_form import Export, read_export
 from projections.retrieval import retrieval_text
 from projections.tools import tools
 
 if TYPE_CHECKING:
+    from commands.ingesting.material import Material
+    from commands.ingesting.tally import Tally
     from commands.perform.asking import Asking
     from ledger.families.providers import Endpoint
     from ledger.journal import Journal
-    from projections.normal_form.lines import Line, Redact
 
 VERSION = 1  # of how an export becomes a build; part of every id
-LINE_BYTES = 64 << 20
-TOGETHER = 256
 TEXTS_A_REQUEST = 512
-GZIP = b"\x1f\x8b"
 encoded = msgspec.json.Encoder(order="sorted").encode
 
 Wanted = tuple[int, int]  # fit and held-out tasks
@@ -46,12 +38,12 @@ Wanted = tuple[int, int]  # fit and held-out tasks
 class NothingToBuild(Refusal, name="nothing-to-build", exit_code=42):
     """No trace of the export has steps."""
 
-    def __init__(self, path: Path, exclusions: Sequence[Exclusion]) -> None:
-        reasons = [f"{reason} ({count})" for reason, count, _ in excluded_by_reason(exclusions)]
-        excluded = sum(one.count for one in exclusions)
+    def __init__(self, where: str, tally: Tally) -> None:
+        reasons = [f"{reason} ({left.count})" for reason, left in sorted(tally.left.items())]
+        excluded = sum(left.count for left in tally.left.values())
         super().__init__(
             f"the export holds no trace that can be used ({excluded} excluded); nothing was recorded",
-            where=f"{path}: " + ("; ".join(reasons) or "it is empty"),
+            where=f"{where}: " + ("; ".join(reasons) or "it is empty"),
             remedy="export spans with their contents: tool calls with arguments and results, and the prompt",
         )
 
@@ -59,11 +51,11 @@ class NothingToBuild(Refusal, name="nothing-to-build", exit_code=42):
 class TooAlike(Refusal, name="corpus-too-alike", exit_code=43):
     """There is only one group of traces, so nothing can be held out."""
 
-    def __init__(self, path: Path, traces_: int) -> None:
+    def __init__(self, where: str, traces_: int) -> None:
         super().__init__(
             f"the {traces_} usable traces all have the same task or nearly so, and a build needs some to hold out;"
             " nothing was recorded",
-            where=str(path),
+            where=where,
             remedy="add traces of other tasks",
         )
 
@@ -71,49 +63,12 @@ class TooAlike(Refusal, name="corpus-too-alike", exit_code=43):
 class NoTaskTexts(Refusal, name="no-task-texts", exit_code=44):
     """Traces of one side don't say what their task was, so none can be simulated."""
 
-    def __init__(self, path: Path, part: Part) -> None:
+    def __init__(self, where: str, part: Part) -> None:
         super().__init__(
             f"none of the {part} traces says what its task was; nothing was recorded",
-            where=str(path),
+            where=where,
             remedy="export the prompt with each trace (gen_ai.input.messages or gen_ai.prompt)",
         )
-
-
-class Source:
-    """The file of an export: its lines, and the digest of its plain bytes once all lines were read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._hash = blake3()
-
-    @property
-    def digest(self) -> str:
-        """The digest of what was read: the same whether it was compressed or not."""
-        return digests.named(self._hash.digest())
-
-    def lines(self) -> Iterator[Line]:
-        """Yield each line, or None for one that is too long to be read; ExportUnreadable when reading fails."""
-        try:
-            with open_regular(self.path) as file:
-                zipped = file.read(2) == GZIP
-                file.seek(0)
-                yield from self._lines(cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if zipped else file)
-        except OSError as error:
-            raise ExportUnreadable(self.path, error.strerror or str(error)) from error
-        except (EOFError, zlib.error) as error:
-            raise ExportUnreadable(self.path, f"its compression is broken ({error})") from error
-
-    def _lines(self, file: IO[bytes]) -> Iterator[Line]:
-        while line := file.readline(LINE_BYTES):
-            self._hash.update(line)
-            if len(line) < LINE_BYTES or line.endswith(b"\n"):
-                yield line
-                continue
-            while rest := file.readline(LINE_BYTES):
-                self._hash.update(rest)
-                if rest.endswith(b"\n"):
-                    break
-            yield None
 
 
 class Draft(msgspec.Struct):
@@ -131,32 +86,22 @@ class Draft(msgspec.Struct):
         return tuple(dict.fromkeys(self.texts))
 
 
-class Import(msgspec.Struct):
-    """An export, read: the digest of its plain bytes, and what was found in it."""
-
-    path: Path
-    source: str
-    export: Export
-
-
-def read(path: Path, redact: Redact) -> Import:
-    """Read an export; ExportUnreadable, or NothingToBuild when no trace has steps."""
-    source = Source(path)
-    export = read_export(source.lines(), redact)
-    if not export.traces:
-        raise NothingToBuild(path, export.exclusions)
-    return Import(path, source.digest, export)
+def draft_of(material: Material, wanted: Wanted) -> Draft:
+    """Decide all that needs no embedding; NothingToBuild when no trace has steps."""
+    if not material.traces:
+        raise NothingToBuild(material.where, material.tally)
+    return draft(material.traces, wanted, material.where)
 
 
-def draft(traces_: Iterable[Trace], wanted: Wanted, path: Path) -> Draft:
-    """Decide all that needs no embedding; ``path`` is named by refusals."""
+def draft(traces_: Iterable[Trace], wanted: Wanted, where: str) -> Draft:
+    """Decide all that needs no embedding; ``where`` is named by refusals."""
     ordered = dict(sorted((digests.content_digest(traces.encoded(trace)), trace) for trace in traces_))
     declared: dict[str, list[splitting.Declared]] = {}
     for trace in ordered.values():
         declared.setdefault(trace.lineage, []).append(splitting.Declared(trace.task_id, trace.conversation_id))
     sides = splitting.split({trace.lineage: trace.task for trace in reversed(ordered.values())}, declared)
     if len(sides.groups) < 2:  # noqa: PLR2004 - one to fit and one to hold out
-        raise TooAlike(path, len(ordered))
+        raise TooAlike(where, len(ordered))
     fit = frozenset(sides.fit)
     members = tuple(
         Member(
@@ -169,7 +114,7 @@ def draft(traces_: Iterable[Trace], wanted: Wanted, path: Path) -> Draft:
         for digest, trace in ordered.items()
     )
     attributes = choosing.dividing_attributes(tuple(ordered.values()))
-    chosen, rule = _tasks(path, _candidates(ordered, sides, attributes), wanted)
+    chosen, rule = _tasks(where, _candidates(ordered, sides, attributes), wanted)
     manifest = Manifest(
         wanted=wanted,
         rule=f"{sides.rule}; {rule}",
@@ -206,12 +151,12 @@ def _candidates(
 
 
 def _tasks(
-    path: Path, there: dict[Part, list[tuple[str, choosing.Candidate]]], wanted: Wanted
+    where: str, there: dict[Part, list[tuple[str, choosing.Candidate]]], wanted: Wanted
 ) -> tuple[tuple[Task, ...], str]:
     """Return the tasks of both sides, and the rule they were chosen by."""
     for part, some in there.items():
         if not some:
-            raise NoTaskTexts(path, part)
+            raise NoTaskTexts(where, part)
     counts = choosing.counts(wanted, (len(there["fit"]), len(there["held-out"])))
     made = []
     for (part, some), count in zip(there.items(), (counts.fit, counts.held_out), strict=True):
@@ -230,19 +175,10 @@ def _tasks(
     return tuple(made), counts.rule
 
 
-async def record_import(journal: Journal, imported: Import, made: Draft) -> None:
-    """Record the traces and exclusions that aren't recorded yet, some at a time."""
-    known = journal.find_many(TraceImported, tuple(made.traces))
-    fresh = [trace for digest, trace in made.traces.items() if digest not in known]
-    excluded = imported.export.exclusions
-    for first in range(0, max(len(fresh), len(excluded)), TOGETHER):
-        blobs = Blobs()
-        command = RecordImport(
-            source=imported.source,
-            traces=tuple(traces.importing(trace, blobs) for trace in fresh[first : first + TOGETHER]),
-            excluded=tuple(traces.excluding(imported.source, one, blobs) for one in excluded[first : first + TOGETHER]),
-        )
-        await journal.record(Step(traces.FAMILY, command), blobs=blobs)
+def record_inputs(journal: Journal, project: str, material: Material) -> None:
+    """Record what was read now as an import of the project; what is recorded already isn't again."""
+    if material.read is not None:
+        Recorder(journal, project, material.read.redaction).record(material.read)
 
 
 async def embed(
@@ -324,7 +260,7 @@ def verify_build(journal: Journal, project: str) -> Build:
     recorded = journal.find_many(TraceImported, [member.trace for member in manifest.members])
     if len(recorded) != len(manifest.members):
         raise BuildDiffers(seq, "list of traces")
-    made = draft([build.trace(member.trace) for member in manifest.members], manifest.wanted, journal.path)
+    made = draft([build.trace(member.trace) for member in manifest.members], manifest.wanted, str(journal.path))
     if made.manifest != manifest:
         raise BuildDiffers(seq, "split, tasks or tools")
     vectors, size = journal.blob(known.vectors.blob), known.dimensions
@@ -347,12 +283,3 @@ async def complete(journal: Journal, build: BuildCompleted, blobs: Blobs) -> Non
     known = journal.state(builds.FAMILY).latest.get(build.project)
     if known is None or known.build != build.build:
         await journal.record(Step(builds.FAMILY, CompleteBuild(completed=build)), blobs=blobs)
-
-
-def excluded_by_reason(exclusions: Sequence[Exclusion]) -> list[tuple[str, int, str]]:
-    """Return reasons with how often and where first."""
-    found: dict[str, tuple[int, str]] = {}
-    for one in exclusions:
-        count, place = found.get(one.reason, (0, one.place))
-        found[one.reason] = count + one.count, place
-    return [(reason, *found[reason]) for reason in sorted(found)]

@@ -68,10 +68,11 @@ class Leaf(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A group of commands."""
+    """A group of commands. ``default`` is the one that is meant when the first word names none."""
 
     summary: str
     entries: Mapping[str, Leaf | Branch]
+    default: str = ""
 
 
 TREE = Branch(
@@ -99,6 +100,14 @@ TREE = Branch(
         "diff": Leaf("diff", "Compare two runs, builds or calibrations."),
         "doctor": Leaf("doctor", "Say what the root is like and what needs doing."),
         "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
+        "ingest": Branch(
+            "Import traces of many products.",
+            {
+                "files": Leaf("ingest", "Import files of traces without building."),
+                "show": Leaf("ingest_show", "Show what a project's imports gave and left out."),
+            },
+            default="files",
+        ),
         "log": Leaf("log", "List events, one a line."),
         "judge": Branch(
             "Label what a judge is compared with.",
@@ -128,8 +137,18 @@ class LazyGroup(click.Group):
     """A group that imports a command's module only when that command is asked for."""
 
     def __init__(self, name: str, branch: Branch) -> None:
-        super().__init__(name=name, help=branch.summary, no_args_is_help=True)
+        words = branch.summary
+        if branch.default:
+            words += f"\n\n`exp {name} X` is `exp {name} {branch.default} X`, unless X is one of the commands."
+        super().__init__(name=name, help=words, no_args_is_help=True)
         self.branch = branch
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words for the default command when the first one names none of them."""
+        default = self.branch.default
+        if default and args and args[0] not in {*self.branch.entries, "--help"}:
+            args = [default, *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in alphabetical order."""

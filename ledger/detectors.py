@@ -146,6 +146,8 @@ class Rule(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def regex(self) -> str: ...
     def __call__(self, text: str) -> Iterator[tuple[int, int]]: ...
 
 
@@ -190,6 +192,7 @@ class Redaction:
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.names = (*(one.name for one in detectors), *(rule.name for rule in rules))
+        self.identity = (bool(origin), *self.names, *(rule.regex for rule in rules))  # what decides, but for the ledger
         self._values = values
         self._rules = tuple(rules)
         self._origin = origin

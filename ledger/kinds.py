@@ -20,6 +20,7 @@ RELEASE = frozenset(
         "connection-configured@1",
         "content-erased@1",
         "gateway-key-issued@1",
+        "import-completed@1",
         "input-excluded@1",
         "judge-set-up@1",
         "judgment-recorded@1",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option, usd, yes_option
+from commands.ingesting.flags import redaction_options, source_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from commands.building import Draft, Import
+    from commands.building import Draft
+    from commands.ingesting.asked import Wanted
+    from commands.ingesting.material import Material
     from commands.perform.asking import Asking
     from commands.perform.outcome import Perform
     from commands.render.result import Result
@@ -27,8 +28,10 @@ FLAG = "--max-build-cost-usd"
 
 @click.command(help="Import traces and build a grounded world model.")
 @click.argument("project", type=project_name)
-@click.argument("traces", type=click.Path(path_type=Path))
-@click.option("--source", type=click.Choice(["otlp"]), required=True, help="Format of TRACES: OTLP JSON, plain or .gz.")
+@click.argument("traces", nargs=-1, metavar="[TRACES]...")
+@source_option
+@click.option("--from-gateway", is_flag=True, help="Build from what the gateway answered, as its journal has it.")
+@redaction_options
 @click.option(FLAG, "ceiling", type=usd, help="Ceiling for embeddings; by default the budget of one command.")
 @click.option("--fit-tasks", type=Count(1, 1_000_000), default=50, show_default=True, help="Tasks to learn from.")
 @click.option("--held-out-tasks", type=Count(1, 1_000_000), default=20, show_default=True, help="Tasks to measure on.")
@@ -40,8 +43,11 @@ FLAG = "--max-build-cost-usd"
 def command(  # noqa: PLR0913 - one argument an option
     *,
     project: str,
-    traces: Path,
+    traces: tuple[str, ...],
     source: str,
+    from_gateway: bool,
+    redact: str | None,
+    redact_rules: Path | None,
     ceiling: NanoUSD | None,
     fit_tasks: int,
     held_out_tasks: int,
@@ -51,17 +57,22 @@ def command(  # noqa: PLR0913 - one argument an option
     non_interactive: bool,
     as_json: bool,
 ) -> None:
-    """Read, plan, record, embed, complete."""
-    del source, non_interactive  # there is one format, and nothing is ever asked for here
-    from commands.opening import open_journal  # noqa: PLC0415 - loaded when a command runs, not for --help
+    """Read, plan, record, embed, complete. Without TRACES, what was imported for the project is read."""
+    del non_interactive  # nothing is ever asked for here
+    if traces and from_gateway:
+        raise click.UsageError("name TRACES or give --from-gateway, not both")
+    from commands import building  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from commands.ingesting.asked import Wanted  # noqa: PLC0415 - as above
+    from commands.opening import open_journal  # noqa: PLC0415 - as above
     from commands.perform.live import Live  # noqa: PLC0415 - as above
     from commands.perform.running import run  # noqa: PLC0415 - as above
     from commands.render.result import Result  # noqa: PLC0415 - as above
-    from ledger.families import budget, builds, calls, providers  # noqa: PLC0415 - as above
+    from ledger.families import budget, builds, calls, ingests, providers  # noqa: PLC0415 - as above
     from ledger.families.traces import FAMILY as IMPORTING  # noqa: PLC0415 - as above
 
-    families = (providers.FAMILY, budget.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY, IMPORTING)
-    asked = Asked(project, traces, ceiling, (fit_tasks, held_out_tasks), yes=yes)
+    families = (providers.FAMILY, budget.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY, ingests.FAMILY, IMPORTING)
+    read = Wanted(project, traces, source, redact, redact_rules, gateway=from_gateway)
+    asked = Asked(read, ceiling, (fit_tasks, held_out_tasks), yes=yes)
     result = Result(as_json)
     with open_journal(root, "build", *families) as journal:
         configured = journal.state(providers.FAMILY)
@@ -75,6 +86,7 @@ def command(  # noqa: PLR0913 - one argument an option
         if dry_run:
             result.text("dry run: nothing was recorded and nothing was called")
         else:
+            building.record_inputs(journal, project, plan.material)
             run(main)
     result.finish()
 
@@ -82,11 +94,8 @@ def command(  # noqa: PLR0913 - one argument an option
 class Asked:
     """What the command line asks for."""
 
-    def __init__(
-        self, project: str, path: Path, ceiling: NanoUSD | None, wanted: tuple[int, int], *, yes: bool
-    ) -> None:
-        self.project = project
-        self.path = path
+    def __init__(self, read: Wanted, ceiling: NanoUSD | None, wanted: tuple[int, int], *, yes: bool) -> None:
+        self.read = read
         self.ceiling = ceiling
         self.wanted = wanted
         self.yes = yes
@@ -96,10 +105,10 @@ class Plan:
     """What is to be recorded and asked."""
 
     def __init__(
-        self, asked: Asked, imported: Import, made: Draft, ceiling: NanoUSD, worst_case: NanoUSD | None
+        self, project: str, material: Material, made: Draft, ceiling: NanoUSD, worst_case: NanoUSD | None
     ) -> None:
-        self.project = asked.project
-        self.imported = imported
+        self.project = project
+        self.material = material
         self.made = made
         self.ceiling = ceiling
         self.worst_case = worst_case
@@ -108,6 +117,7 @@ class Plan:
 def prepare(journal: Journal, perform: Perform, asked: Asked, result: Result) -> Plan:
     """Read the export and say what would be built; refuse what would cost too much. Nothing is recorded."""
     from commands import building  # noqa: PLC0415 - loaded when a command runs, not for --help
+    from commands.ingesting.asked import read  # noqa: PLC0415 - as above
     from ledger import estimates  # noqa: PLC0415 - as above
     from ledger.families import budget, providers  # noqa: PLC0415 - as above
 
@@ -116,17 +126,20 @@ def prepare(journal: Journal, perform: Perform, asked: Asked, result: Result) ->
     configured.endpoint(configured.world_model)
     spending = journal.state(budget.FAMILY)
     ceiling = budget.ceiling_in_force(spending, asked.ceiling)
-    imported = building.read(asked.path, _redaction(perform))
-    made = building.draft(imported.export.traces, asked.wanted, asked.path)
-    _say_import(result, asked.project, imported, made)
+    skipped: dict[str, str] = {}
+    material = read(journal, asked.read, perform.redactor, lambda path, why: skipped.update({str(path): why}))
+    for path, why in skipped.items():
+        result.item("skipped", {"path": path, "why": why})
+    made = building.draft_of(material, asked.wanted)
+    _say_material(result, asked.read.project, material, made)
     estimate = _estimate(journal, perform, embedder, made)
     _say_plan(result, estimate, ceiling, len(made.unique_texts) - estimate.calls)
     estimates.decide_plan(estimate, ceiling, yes=asked.yes, flag=FLAG, budget=spending.ceiling)
-    return Plan(asked, imported, made, ceiling, estimate.total)
+    return Plan(asked.read.project, material, made, ceiling, estimate.total)
 
 
 async def carry_out(journal: Journal, perform: Perform, plan: Plan, result: Result) -> None:
-    """Record the traces, embed the texts, and record the build. What is recorded already isn't again."""
+    """Embed the texts, and record the build. What is recorded already isn't again."""
     from commands import building  # noqa: PLC0415 - loaded when a command runs, not for --help
     from commands.perform.asking import Asking, Run  # noqa: PLC0415 - as above
     from commands.render.progress import Progress  # noqa: PLC0415 - as above
@@ -137,7 +150,6 @@ async def carry_out(journal: Journal, perform: Perform, plan: Plan, result: Resu
     configured = journal.state(providers.FAMILY)
     embedder = configured.endpoint(configured.embedder)
     models = building.Models(embedder.digest, configured.endpoint(configured.world_model).digest)
-    await building.record_import(journal, plan.imported, made)
     run = Run(
         id=artifact_id("build-run", made.texts, embedder.digest),
         ceiling=plan.ceiling,
@@ -147,27 +159,13 @@ async def carry_out(journal: Journal, perform: Perform, plan: Plan, result: Resu
     asking = Asking(journal, perform, run)
     with Progress(len(made.unique_texts), "embedding") as progress:
         vectors = await building.embed(asking, embedder, made, progress.advance)
-    build, blobs = building.completed(plan.project, plan.imported.source, made, vectors, models)
+    build, blobs = building.completed(plan.project, plan.material.source, made, vectors, models)
     await building.complete(journal, build, blobs)
     _say_ids(result, build)
     _say_spend(result, asking)
     position, head = journal.position()
     result.line("position", position)
     result.line("head", head)
-
-
-def _redaction(perform: Perform) -> Callable[[str], tuple[str, int]]:
-    """Return what takes configured credentials, and what looks like a key, out of an export's texts."""
-    from ledger.redaction import redact_key_shapes  # noqa: PLC0415 - loaded when a command runs, not for --help
-
-    values = perform.redactor.text
-
-    def redact(text: str) -> tuple[str, int]:
-        text, configured = values(text)
-        text, shaped = redact_key_shapes(text)
-        return text, configured + shaped
-
-    return redact
 
 
 def _estimate(journal: Journal, perform: Perform, embedder: Endpoint, made: Draft) -> Estimate:
@@ -184,23 +182,29 @@ def _estimate(journal: Journal, perform: Perform, embedder: Endpoint, made: Draf
     return estimates.Estimate((estimates.embedding_part(embedder, missing),))
 
 
-def _say_import(result: Result, project: str, imported: Import, made: Draft) -> None:
-    from commands.building import excluded_by_reason  # noqa: PLC0415 - as above
-
+def _say_material(result: Result, project: str, material: Material, made: Draft) -> None:
     turns = [turn for trace in made.traces.values() for turn in trace.turns]
+    tally = material.tally
     result.line("project", project)
-    result.line("source", imported.source)
+    result.line("source", material.source)
+    for one in material.read.found if material.read else ():
+        result.item("input", {"name": one.name, "source": one.source or "none", "why": one.why})
     result.line("traces-accepted", len(made.traces))
-    result.line("traces-refused", imported.export.refused)
-    result.line("traces-duplicate", imported.export.duplicate)
+    result.line("traces-refused", tally.refused)
+    result.line("traces-duplicate", tally.repeated)
     result.line("observations", len(turns))
     result.line("observations-empty", sum(not turn.observation for turn in turns))
     result.line("observations-error", sum(turn.error for turn in turns))
-    result.line("redactions", imported.export.redactions)
-    for reason, count, place in excluded_by_reason(imported.export.exclusions):
-        result.item("excluded", {"reason": reason, "count": count, "first": place})
+    result.line("redactions", tally.redactions.total())
+    for detector, count in sorted(tally.redactions.items()):
+        result.item("redacted", {"detector": detector, "count": count})
+    for reason, left in sorted(tally.left.items()):
+        result.item("excluded", {"reason": reason, "count": left.count, "first": left.first})
     result.line("lineages", len(made.split.fit) + len(made.split.held_out))
     result.line("lineage-groups", len(made.split.groups))
+    for kind, count in (("task", made.split.by_task), ("conversation", made.split.by_conversation)):
+        if count:
+            result.item("lineages-joined", {"by": kind, "count": count})
     result.line("fit-lineages", len(made.split.fit))
     result.line("held-out-lineages", len(made.split.held_out))
     if made.split.moved is not None:

@@ -41,6 +41,7 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 ZIP = b"PK\x03\x04"
 HEAD_BYTES = 4096
+LEDGER = "ledger.db"
 
 
 class ExportUnreadable(Refusal, name="export-unreadable", exit_code=41):
@@ -65,6 +66,17 @@ class InputExpands(Refusal, name="input-expands", exit_code=94):
         )
 
 
+class InputIsALedger(Refusal, name="input-is-a-ledger", exit_code=98):
+    """A journal was named where traces were expected: merely opening it would drop the locks on it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            "the input is a ledger, and no export of traces; nothing was read",
+            where=str(path),
+            remedy=f"run `exp ingest export --root {path.parent}` and import what that writes",
+        )
+
+
 class Input(msgspec.Struct, frozen=True):
     """Something to read: its name in places and refusals, how it is opened, and its size where that is known."""
 
@@ -83,21 +95,27 @@ class Found(msgspec.Struct):
     size: int = 0
 
 
-def inputs(paths: Iterable[str | Path]) -> list[Input]:
-    """Return what the paths name: files, the regular files below directories in order of their names, standard input.
+def inputs(
+    paths: Iterable[str | Path], skipped: Callable[[Path, str], None] = lambda _path, _reason: None
+) -> list[Input]:
+    """Return what the paths name, each file once: files, those below directories in order of names, standard input.
 
-    A link that is named is followed. Below a directory, links to what is outside of it and files that aren't regular
-    are passed over, as are names that begin with a dot. ExportUnreadable for what isn't there.
+    A link that is named is followed. Below a directory, links to what is outside of it, files that aren't regular,
+    ledgers and names that begin with a dot are ``skipped``, with the reason. InputIsALedger for one that is named.
     """
-    found: list[Input] = []
+    found: dict[str, Input] = {}
     for path in paths:
         if str(path) == STANDARD_INPUT:
-            found.append(Input("standard input", lambda: sys.stdin.buffer))
+            found.setdefault("", Input("standard input", lambda: sys.stdin.buffer))
         elif os.path.isdir(path):  # noqa: PTH112 - a path with a NUL is no directory, and no error yet
-            found += [_file(one, str(one.relative_to(path))) for one in _below(Path(path))]
+            for one in _below(Path(path), skipped):
+                found.setdefault(os.path.realpath(one), _file(one, str(one.relative_to(path))))
         else:
-            found.append(_file(Path(path), str(path)))
-    return found
+            real = os.path.realpath(path) if "\0" not in str(path) else str(path)
+            if Path(real).name.startswith(LEDGER):
+                raise InputIsALedger(Path(path))
+            found.setdefault(real, _file(Path(path), str(path)))
+    return list(found.values())
 
 
 def _file(path: Path, name: str) -> Input:
@@ -108,16 +126,36 @@ def _file(path: Path, name: str) -> Input:
     return Input(name, lambda: open_regular(path), size)
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _below(folder: Path, skipped: Callable[[Path, str], None]) -> Iterator[Path]:
     whole = folder.resolve()
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if LEDGER in names:
+            skipped(Path(place), "it is a ledger")
+            folders.clear()
+            continue
+        folders.sort()
+        for name in [*folders]:
+            if name.startswith(".") or Path(place, name).is_symlink():
+                folders.remove(name)
+                skipped(Path(place, name), "it is hidden" if name.startswith(".") else "it is a link to a directory")
         for name in sorted(names):
             path = Path(place, name)
-            if name.startswith(".") or not path.resolve().is_relative_to(whole):
-                continue
-            if path.is_file() and stat.S_ISREG(path.stat().st_mode):
+            if reason := _unfit(path, whole):
+                skipped(path, reason)
+            else:
                 yield path
+
+
+def _unfit(path: Path, whole: Path) -> str:
+    """Return why something below a directory isn't read; nothing for a file that is."""
+    if path.name.startswith("."):
+        return "it is hidden"
+    try:
+        if not path.resolve().is_relative_to(whole):
+            return "it is a link to what is outside"
+        return "" if path.is_file() and stat.S_ISREG(path.stat().st_mode) else "it is no regular file"
+    except (OSError, RuntimeError):
+        return "it can't be looked at"
 
 
 class _Counted(io.RawIOBase):

@@ -36,7 +36,7 @@ async def replay_build(journal: Journal, endpoints: Endpoints, perform: Replayin
     imported = journal.find_many(TraceImported, named)
     if missing := [trace for trace in named if trace not in imported]:
         return subject.differs(f"its trace {missing[0]} was never imported", [record.seq])
-    made = draft([build.trace(trace) for trace in named], build.manifest.wanted, journal.path)
+    made = draft([build.trace(trace) for trace in named], build.manifest.wanted, str(journal.path))
     asking = Asking(journal, perform, Run(id=known.build, ceiling=0, purpose="build"))
     embedder = _asked(journal, endpoints.all("embedder", known.embedder), made)
     vectors = await embed(asking, embedder, made)

@@ -132,7 +132,9 @@ class TraceImported(Event):
 class InputExcluded(Event):
     """Something in an export that no trace could be made of, or that a trace is without, and why.
 
-    ``source`` digests the export; ``count`` is more than one when the same happened too often to be listed.
+    ``source`` digests the export; ``count`` is more than one when the same happened too often to be listed. ``units``
+    of the input are in no trace because of it, and ``reading`` names how the export was read, since another way may
+    find something else in the same place.
     """
 
     source: str
@@ -140,6 +142,8 @@ class InputExcluded(Event):
     reason: str
     detail: BlobRef | None
     count: int
+    units: int = 0
+    reading: str = ""
 
     @property
     def stream(self) -> str:
@@ -148,8 +152,9 @@ class InputExcluded(Event):
 
     @property
     def key(self) -> str:
-        """The same finding in the same export is recorded once."""
-        return f"{self.source}:{self.place}:{self.reason}"
+        """The same finding of the same reading of an export is recorded once."""
+        of = f"{self.source}:{self.reading}" if self.reading else self.source
+        return f"{of}:{self.place}:{self.reason}"
 
 
 class Exclusion(Fact):
@@ -192,7 +197,7 @@ def importing(trace: Trace, blobs: Blobs) -> Importing:
     return Importing(trace=content.blob, lineage=trace.lineage, content=content)
 
 
-def excluding(source: str, exclusion: Exclusion, blobs: Blobs) -> InputExcluded:
+def excluding(source: str, exclusion: Exclusion, blobs: Blobs, reading: str = "") -> InputExcluded:
     """Return what is recorded of an exclusion, its detail among the blobs."""
     return InputExcluded(
         source=source,
@@ -200,6 +205,8 @@ def excluding(source: str, exclusion: Exclusion, blobs: Blobs) -> InputExcluded:
         reason=exclusion.reason,
         detail=blobs.put(exclusion.detail) if exclusion.detail else None,
         count=exclusion.count,
+        units=exclusion.units,
+        reading=reading,
     )
 
 

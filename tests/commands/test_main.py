@@ -116,6 +116,7 @@ Commands:
   diff               Compare two runs, builds or calibrations.
   doctor             Say what the root is like and what needs doing.
   erase              Remove a content for ever, and keep the proof.
+  ingest             Import traces of many products.
   judge              Label what a judge is compared with.
   log                List events, one a line.
   optimize           Learn from simulated rollouts.

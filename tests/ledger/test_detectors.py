@@ -185,6 +185,7 @@ def test_what_is_nested_deeper_than_anybody_looks_is_read_as_text() -> None:
 
 class Sevens:
     name = "sevens"
+    regex = "7"
 
     def __call__(self, text: str) -> Iterator[tuple[int, int]]:
         yield from ((place, place + 1) for place, mark in enumerate(text) if mark == "7")

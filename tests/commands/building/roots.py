@@ -12,12 +12,12 @@ import pytest
 
 from commands.main import run
 from ledger.event import Event, Step
-from ledger.families import builds, calls, providers, traces
+from ledger.families import builds, calls, ingests, providers, traces
 from ledger.families.providers import Capabilities, ConfigureProviders, Connection, Model
 from ledger.journal import Journal
 from tests.projections.spans_double import lines, session
 
-FAMILIES = (providers.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY, traces.FAMILY)
+FAMILIES = (providers.FAMILY, calls.FAMILY, calls.VECTORS, builds.FAMILY, ingests.FAMILY, traces.FAMILY)
 VERBS = ("Count", "Sort", "Zip", "Find", "Print")
 THINGS = ("lines of the poem", "photos by date", "users without shell", "broken links", "old log files", "primes")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from commands import building
+from commands.ingesting.asked import Wanted, read
 from commands.main import run
 from commands.perform.asking import Asking
 from commands.perform.calling import Run
@@ -24,6 +25,7 @@ from commands.readings import read_build
 from ledger.families import providers, traces
 from ledger.families.calls import TextEmbedded
 from ledger.families.traces import TraceImported
+from ledger.redaction import Redactor
 from tests.commands.building.roots import built, configured, events, export, ids, opened, spans
 from tests.projections.spans_double import lines
 
@@ -186,8 +188,15 @@ def test_an_export_that_cannot_be_built_from_is_refused_by_name(
     assert events(root) == before
 
 
-def test_a_directory_is_no_export(tmp_path: Path, capsys: Captured) -> None:
-    assert built(capsys, configured(tmp_path / "root"), tmp_path)[0] == 41
+def test_a_directory_is_built_from_as_its_files_are(tmp_path: Path, capsys: Captured) -> None:
+    root = configured(tmp_path / "root")
+    assert built(capsys, root, tmp_path)[0] == 42  # nothing is in it but the ledger
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    first = built(capsys, root, export(folder / "x.jsonl"))[1]
+    second = built(capsys, root, folder)[1]
+    assert ids(second) == ids(first)
+    assert second["position"] == first["position"]
 
 
 def test_what_would_cost_too_much_is_refused_before_anything_is_recorded(tmp_path: Path, capsys: Captured) -> None:
@@ -216,9 +225,10 @@ def test_no_text_is_embedded_twice_when_a_build_is_interrupted(tmp_path: Path, c
         with opened(root) as journal:
             configured_ = journal.state(providers.FAMILY)
             async with Live(configured_) as perform:
-                imported = building.read(path, lambda text: (text, 0))
-                made = building.draft(imported.export.traces, (50, 20), path)
-                await building.record_import(journal, imported, made)
+                wanted = Wanted("shop", (str(path),), "otlp", None, None, gateway=False)
+                material = read(journal, wanted, Redactor(), lambda path, why: None)
+                made = building.draft_of(material, (50, 20))
+                building.record_inputs(journal, "shop", material)
                 asking = Asking(journal, perform, Run("part", None, "test"))
                 await asking.embed(configured_.endpoint("embed"), made.unique_texts[:20])
 
@@ -254,18 +264,6 @@ def test_a_build_that_is_killed_goes_on_to_the_same_ids(wait: float, tmp_path: P
     code, result, _ = built(capsys, root, path)
     assert code == 0
     assert ids(result) == ids(built(capsys, configured(tmp_path / "undisturbed"), path)[1])
-
-
-def test_a_line_beyond_what_is_held_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "LINE_BYTES", 64)
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b"a\n" + b"x" * 200 + b"\n" + b"y" * 63 + b"\n" + b"z" * 64)
-    source = building.Source(path)
-    assert list(source.lines()) == [b"a\n", None, b"y" * 63 + b"\n", None]
-    monkeypatch.setattr(building, "LINE_BYTES", 1 << 20)
-    whole = building.Source(path)
-    assert len(list(whole.lines())) == 4
-    assert whole.digest == source.digest
 
 
 def test_the_fit_index_holds_no_step_that_is_held_out(tmp_path: Path, capsys: Captured) -> None:
