@@ -182,24 +182,10 @@ def _answered(value: dict[str, Any]) -> list[chats.Message]:
 
 def _streamed(chunks: list[Any]) -> list[chats.Message]:
     """Return the message that a stream's chunks make."""
-    words: list[str] = []
-    calls: dict[str, dict[str, str]] = {}
-    for chunk in map(opened, chunks):
-        choices = _dicts(chunk["choices"]) if isinstance(chunk.get("choices"), list) else []
-        for choice in choices[:1]:
-            delta = opened(choice.get("delta"))
-            words.append(text(delta.get("content")))
-            pieces = delta.get("tool_calls")
-            for piece in _dicts(pieces if isinstance(pieces, list) else []):
-                call = calls.setdefault(excerpt(piece.get("index")), {"id": "", "name": "", "arguments": ""})
-                function = opened(piece.get("function"))
-                call["id"] = call["id"] or identifier(piece.get("id"))
-                call["name"] += text(function.get("name"))
-                call["arguments"] += text(function.get("arguments"))
-    if not any(words) and not calls:
-        return []
-    made = {"role": "assistant", "content": "".join(words), "tool_calls": list(calls.values())}
-    return chats.conversation(made, "assistant")
+    choices = [chunk.get("choices") for chunk in map(opened, chunks)]
+    first_ones = [_dicts(one)[:1] for one in choices if isinstance(one, list)]
+    made = chats.assembled(choice.get("delta") for one in first_ones for choice in one)
+    return [] if made is None else chats.conversation(made, "assistant")
 
 
 def read(rows: Sequence[Row]) -> Iterator[Span | Exclusion]:

@@ -77,8 +77,6 @@ def decoded(value: Any) -> Any:  # noqa: ANN401 - any JSON value
             inner = parsed(value.encode(errors="replace"))[0]
         except Unreadable:
             break
-        if not isinstance(inner, dict | list | str):
-            break
         odd = _ODD.search(value) or value.count("[") + value.count("{") > MOST_NESTED
         try:
             value = _clean(inner, 0) if odd else inner
@@ -164,6 +162,31 @@ def definitions(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON value
         named = [(name, decoded(one)) for name, one in value.items()]
         return [{"name": name, **one} if isinstance(one, dict) else {"name": name} for name, one in named]
     return [one for one in map(decoded, value) if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def assembled(deltas: Iterable[Any]) -> dict[str, Any] | None:
+    """Return the message that the pieces of a stream make, None when they say nothing."""
+    words: list[str] = []
+    made: dict[str, dict[str, str]] = {}
+    for delta in deltas:
+        piece = {"content": delta} if isinstance(delta, str) else delta if isinstance(delta, dict) else {}
+        said, listed = piece.get("content"), piece.get("tool_calls")
+        words.append(said if isinstance(said, str) else "")
+        for part in listed if isinstance(listed, list) else ():
+            if isinstance(part, dict):
+                _extend(made.setdefault(written(part.get("index")), {"id": "", "name": "", "arguments": ""}), part)
+    if not any(words) and not made:
+        return None
+    return {"role": "assistant", "content": "".join(words), "tool_calls": list(made.values())}
+
+
+def _extend(call: dict[str, str], piece: dict[str, Any]) -> None:
+    """Add a piece to a call: its id comes once, its name and arguments in parts."""
+    function = piece.get("function")
+    named = function if isinstance(function, dict) else {}
+    for name, value in (("id", piece.get("id")), ("name", named.get("name")), ("arguments", named.get("arguments"))):
+        if isinstance(value, str) and (name != "id" or not call["id"]):
+            call[name] += value
 
 
 def answered(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:

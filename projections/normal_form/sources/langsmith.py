@@ -192,27 +192,15 @@ def _back(outputs: Any, run: dict[str, Any], kind: str) -> Any:  # noqa: ANN401 
 
 def _streamed(events: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401 - any JSON value
     """Return the message that the tokens of a stream make, None without any."""
-    texts: list[str] = []
-    pieces: dict[Any, dict[str, Any]] = {}
-    for event in events:
-        token = opened(event.get("kwargs")).get("token") if event.get("name") == "new_token" else None
-        if isinstance(token, str):
-            texts.append(token)
-        for choice in objects(opened(token).get("choices"))[:1]:
-            delta = opened(choice.get("delta"))
-            texts.append(text(delta.get("content")))
-            for piece in objects(delta.get("tool_calls")):
-                _add(pieces.setdefault(excerpt(piece.get("index")), {"id": "", "name": "", "arguments": ""}), piece)
-    if not any(texts) and not pieces:
-        return None
-    return {"role": "assistant", "content": "".join(texts), "tool_calls": list(pieces.values())}
-
-
-def _add(call: dict[str, Any], piece: dict[str, Any]) -> None:
-    function = opened(piece.get("function"))
-    call["id"] = call["id"] or identifier(piece.get("id"))
-    call["name"] += text(function.get("name"))
-    call["arguments"] += text(function.get("arguments"))
+    tokens = [opened(event.get("kwargs")).get("token") for event in events if event.get("name") == "new_token"]
+    deltas: list[Any] = []
+    for token in tokens:
+        deltas += (
+            [token]
+            if isinstance(token, str)
+            else [one.get("delta") for one in objects(opened(token).get("choices"))[:1]]
+        )
+    return chats.assembled(deltas)
 
 
 def _usage(outputs: dict[str, Any], metadata: dict[str, Any], run: dict[str, Any]) -> dict[str, int]:

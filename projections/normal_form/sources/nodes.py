@@ -142,8 +142,9 @@ def spans(nodes: Iterable[Node]) -> Iterator[Span]:
 
 
 def _place(nodes: list[Node]) -> None:
-    """Let ids say the order of operations that have a position and no time: spans of one time stand by their ids."""
-    if any(node.start for node in nodes) or all(node.position is None for node in nodes):
+    """Let ids say the order of operations that have a position, where times don't: equal times leave it to ids."""
+    starts = {node.start for node in nodes}
+    if len(starts) == len(nodes) or all(node.position is None for node in nodes):
         return
     placed = {node.span: f"{node.position or 0:08d}.{node.span}" for node in nodes}
     for node in nodes:

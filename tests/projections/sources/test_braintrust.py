@@ -145,3 +145,17 @@ def test_what_is_no_row_is_an_exclusion() -> None:
 def test_comments_are_a_persons() -> None:
     found = read("braintrust", *ROWS[1:], {**ROWS[0], "comments": [{"comment": {"text": "good"}}]})
     assert {"name": "comment", "value": "", "label": "", "origin": "human", "comment": "good"} in found.annotations
+
+
+def test_trees_rows_and_merges_of_rarer_shapes() -> None:
+    tree = {"name": "r", "type": "task", "input": "Q", "output": "A", "children": [3, {"name": "c", "type": "llm"}]}
+    found = read("braintrust", tree)
+    assert (found.only.task, found.only.final, found.reasons.count("not-a-log-row")) == ("Q", "A", 1)
+    assert read("braintrust", {"name": "r", "type": "task", "children": [3, 4]}).traces == {}
+    nulled = {"id": "r5", "root_span_id": "s1", "_is_merge": True, "output": None, "comments": [{"comment": {}}]}
+    assert read("braintrust", *ROWS, nulled).only.final == "done"
+    assert not source("braintrust").recognises(3)
+    deep: Any = {"id": "<x:1>"}
+    for _ in range(70):
+        deep = [deep]
+    assert read("braintrust", {**ROWS[0], "input": deep}).rows

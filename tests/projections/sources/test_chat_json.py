@@ -159,3 +159,36 @@ def test_what_is_no_conversation_is_an_exclusion() -> None:
     assert read("chat-json", 3, {"x": 1}, {"messages": []}, [4]).reasons == ["not-a-conversation"] * 4
     assert not source("chat-json").recognises({"messages": WHOLE, "run_type": "llm"})
     assert not source("chat-json").recognises({"messages": [{"text": "x"}]})
+
+
+def test_rarer_conversations() -> None:
+    recognises = source("chat-json").recognises
+    assert recognises({"prompt": "Go.", "completion": "Done."}) == "a prompt with its completion"
+    assert read("chat-json", {"messages": [{"role": "user", "content": ""}], "prompt": 1, "completion": ""}).reasons
+    assert read("chat-json", {"request": {"messages": []}, "response": {}}).reasons == ["conversation-without-messages"]
+    silent = read("chat-json", {"request": LOG[0]["request"], "response": [{"choices": [{"delta": {}}]}, 3]})
+    assert "gen_ai.output.messages" not in silent.spoken[0].attributes
+    scored = read("chat-json", {"messages": WHOLE, "scores": {"a": None, "b": [1]}})
+    assert scored.annotations == []
+
+
+def test_an_exchange_that_went_on_otherwise_is_an_exclusion_and_the_longer_is_kept() -> None:
+    said = {"role": "assistant", "content": "First."}
+    asked = [*BEGUN, said, {"role": "user", "content": "More."}]
+    longer = exchange([*asked, CLOSED, {"role": "user", "content": "Again."}], CLOSED)
+    other = exchange(asked, {"role": "assistant", "content": "Otherwise."})
+    found = read("chat-json", exchange(BEGUN, said), other, longer)
+    assert found.only.final == "Done."
+    assert "conversation-continued-otherwise" in found.reasons
+    declared = [{**one, "session_id": "s"} for one in (other, longer)]
+    assert "conversation-continued-otherwise" not in read("chat-json", *declared).reasons
+
+
+def test_a_streams_chunks_make_calls() -> None:
+    pieces = [
+        {"index": 0, "id": "c1", "function": {"name": "f", "arguments": '{"n"'}},
+        {"index": 0, "id": "c1", "function": {"arguments": ":1}"}},
+    ]
+    chunks = [{"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in (pieces[0], pieces[1], 3)]
+    streamed = {"request": LOG[0]["request"], "response": chunks}
+    assert pairs(read("chat-json", streamed, LOG[1]).only)[0] == PAIRS[0]

@@ -210,3 +210,18 @@ def test_plain_texts_definitions_and_answers() -> None:
     assert answered(said) == (said[:1], said[1:])
     assert answered(said[:1]) == (said[:1], [])
     assert answered([]) == ([], [])
+
+
+def test_pieces_of_rarer_shapes() -> None:
+    assert conversation(["Hi.", ""], "user") == [{"role": "user", "parts": TEXT}]
+    assert (
+        conversation({"messages": [], "system_instruction": {"parts": [{"text": "Be brief."}]}}, "user")[0]["role"]
+        == "system"
+    )
+    mixed = {"role": "assistant", "content": ["Hi.", "", {"type": 3}]}
+    assert conversation(mixed, "assistant") == [{"role": "assistant", "parts": TEXT}]
+    assert decoded("[1") == "[1"
+    assert decoded('"\\x"') == '"\\x"'
+    assert conversation({"role": "assistant", "content": [{"type": "text", "text": ""}, {"type": "tool_use"}]}, "user")
+    four_times = json.dumps(json.dumps(json.dumps(json.dumps("Hi."))))
+    assert decoded(four_times) == '"Hi."'

@@ -185,6 +185,13 @@ def test_documents_nested_as_deeply_as_they_are_read(name: str) -> None:
             read(name, json.loads(text.replace(json.dumps(words), json.dumps(deep))))
 
 
+def test_a_long_conversation_is_read_in_a_time_that_grows_with_it() -> None:
+    said = [{"role": role, "content": f"{role} {n}"} for n in range(2_000) for role in ("user", "assistant")]
+    found = read("chat-json", {"messages": said})
+    assert found.only.final == "assistant 1999"
+    assert len(found.spoken) == 1
+
+
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_exclusions_carry_a_short_excerpt(name: str) -> None:
     (found,) = [one for one in source(name).rows({"x": "y" * 10_000}, "line 1") if isinstance(one, Exclusion)]

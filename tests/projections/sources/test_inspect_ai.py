@@ -104,3 +104,15 @@ def test_logs_without_samples_and_what_is_no_sample_are_exclusions() -> None:
     assert source("inspect").recognises(SAMPLE)
     assert source("inspect").recognises([LOG])
     assert not source("inspect").recognises({"eval": {"task": "x"}})
+
+
+def test_samples_of_rarer_shapes() -> None:
+    bare = {name: it for name, it in SAMPLE.items() if name not in ("messages", "scores")}
+    found = read("inspect", {**bare, "input": {"odd": 1}, "score": {"value": [1, "C"]}})
+    assert [(note["name"], note["value"]) for note in found.annotations] == [("score.0", "1"), ("score.1", "1")]
+    assert read("inspect", {**bare, "input": [{"role": "user", "content": "Go."}]}).spoken
+    assert not source("inspect").recognises(3)
+    deep: Any = "attachment://aa"
+    for _ in range(70):
+        deep = [deep]
+    assert read("inspect", {**SAMPLE, "output": {"x": deep}}).only.final == "done"

@@ -166,3 +166,18 @@ def test_a_tools_own_definition_among_the_messages_is_no_result() -> None:
     defined = {"role": "tool", "content": {"type": "function", "function": {"name": "weather", "parameters": {}}}}
     first = {**OBSERVATIONS[0], "input": [*ASKED, defined]}
     assert pairs(read("langfuse", {"trace": TRACE, "observations": [first, *OBSERVATIONS[1:]]}).only) == PAIRS
+
+
+def test_rows_in_lists_and_unknown_columns_are_read() -> None:
+    assert pairs(read("langfuse", [TRACE, *OBSERVATIONS]).only) == PAIRS
+    assert read("langfuse", {"batch": [{"type": "span-create", "body": {"name": "x"}}]}).reasons == [
+        "row-without-trace"
+    ]
+    assert not source("langfuse").recognises(3)
+    unnamed = {
+        **OBSERVATIONS[0],
+        "output": None,
+        "toolCalls": [{"id": "c1", "name": "weather", "arguments": '{"city":"Rome"}'}],
+    }
+    assert pairs(read("langfuse", unnamed, OBSERVATIONS[2]).only) == PAIRS[:1]
+    assert read("langfuse", {"id": "x", "value": 1}).reasons == ["not-an-observation"]

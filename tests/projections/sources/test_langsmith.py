@@ -168,3 +168,17 @@ def test_what_is_no_run_is_an_exclusion() -> None:
     assert read("langsmith", {"post": [3, {"id": "x"}]}, "text", {"a": 1}).reasons == ["not-a-run"] * 4
     assert read("langsmith", {**RUNS[0], "child_runs": ["x"]}).reasons[0] == "not-a-run"
     assert not source("langsmith").recognises({"messages": [{"role": "user", "content": "x"}]})
+
+
+def test_traces_and_tools_of_rarer_shapes() -> None:
+    listed = {**RUNS[1], "trace_id": None, "dotted_order": None, "parent_run_ids": [ROOT]}
+    assert list(read("langsmith", listed).spans) == [ROOT]
+    lone = {**RUNS[4], "trace_id": None, "dotted_order": None, "parent_run_id": None, "id": None}
+    assert len(read("langsmith", lone).spans) == 1
+    several = {**RUNS[2], "inputs": {"a": 2, "config": {"x": 1}}, "outputs": {"a": 1, "b": 2}}
+    assert pairs(read("langsmith", RUNS[1], several).only) == [("add", '{"a":2}', '{"a":1,"b":2}')]
+    assert (
+        read("langsmith", {**RUNS[1], "outputs": None, "feedback_stats": {"x": 3, "y": {"avg": None}}}).annotations
+        == []
+    )
+    assert not source("langsmith").recognises(3)

@@ -129,3 +129,25 @@ def test_a_tool_run_of_a_command_line_agent_is_read() -> None:
 
 def test_what_is_no_span_is_an_exclusion() -> None:
     assert read("langwatch", [3, {"x": 1}], {"trace_id": "t", "spans": ["x"]}).reasons[:3] == ["not-a-span"] * 3
+
+
+def test_opentelemetry_among_langwatchs_exports_is_read_too() -> None:
+    attributes = [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {"key": "gen_ai.input.messages", "value": {"stringValue": json.dumps([{"role": "user", "content": "Go."}])}},
+        {
+            "key": "gen_ai.output.messages",
+            "value": {"stringValue": json.dumps([{"role": "assistant", "content": "Done."}])},
+        },
+    ]
+    spans = [
+        {
+            "traceId": "0af7651916cd43dd8448eb211c80319c",
+            "spanId": "b7ad6b7169203331",
+            "name": "chat",
+            "attributes": attributes,
+        }
+    ]
+    found = read("langwatch", {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+    assert found.only.final == "Done."
+    assert not source("langwatch").recognises(3)

@@ -119,3 +119,10 @@ def test_what_is_no_span_is_an_exclusion() -> None:
     found = read("mastra", [3, {"name": "x"}, {"traceId": "t", "name": "x"}, {"traceId": {}, "spanType": "agent_run"}])
     assert found.reasons == ["not-a-span", "not-a-span", "row-without-trace", "row-without-trace"]
     assert not source("mastra").recognises({"traceId": "a", "spanId": "b", "type": "SPAN"})
+
+
+def test_scores_of_a_span_are_a_models() -> None:
+    scored = {**SPANS[0], "scores": [{"scorerName": "tone", "score": 0.5, "reason": "dry"}]}
+    found = read("mastra", scored, *SPANS[1:])
+    assert found.annotations == [{"name": "tone", "value": "0.5", "label": "", "origin": "model", "comment": "dry"}]
+    assert not source("mastra").recognises(3)

@@ -108,3 +108,9 @@ def test_other_events_are_exclusions_and_one_without_a_trace_is_one() -> None:
     found = read("posthog", {"batch": [{"event": "$pageview", "properties": {}}, lone, 3]}, 4, {})
     assert found.reasons == ["event-of-another-kind", "not-an-event", "not-an-event", "not-an-event"]
     assert (found.only.name, found.only.final) == ("u1", "Ho.")
+
+
+def test_a_metric_without_a_trace_is_an_exclusion_and_ids_are_no_truths() -> None:
+    lone = {"event": "$ai_metric", "properties": {"$ai_trace_id": True}}
+    assert read("posthog", lone).reasons == ["row-without-trace"]
+    assert not source("posthog").recognises(3)
