@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from projections import hashing
 from projections.policy import (
-    CAUTIOUS,
     Candidate,
     Decision,
+    Neighbours,
+    Overall,
     Policy,
     Row,
-    Setting,
-    clearly_lower,
+    Tolerance,
     decide,
     encode,
     frozen,
     packed,
-    rounded,
 )
+from projections.policy.choice import clearly_lower
 
 Scores = Callable[[str, int], tuple[int | None, ...]]  # (stratum, number of the task) -> a score a candidate
 WORDS = {
@@ -49,15 +49,15 @@ def made(
     aliases = ("cheap", "dear", "third")[: len(costs)]
     return frozen(
         Policy(
-            version="policy@1",
+            version="policy@2",
             features="features@1",
             project="p",
             build="b",
             setup="s",
             incumbent=incumbent,
-            tolerance=50_000,
+            dial=Tolerance(millionths=50_000),
             candidates=tuple(
-                Candidate(alias=alias, endpoint=f"e-{alias}", setting=CAUTIOUS, cost=cost, cells=tasks)
+                Candidate(alias=alias, endpoint=f"e-{alias}", cost=cost, cells=tasks)
                 for alias, cost in zip(aliases, costs, strict=True)
             ),
             rows=tuple(
@@ -96,7 +96,7 @@ def test_a_candidate_that_is_worse_everywhere_gets_nothing() -> None:
 
 def test_noise_without_structure_stays_shrunk() -> None:
     policy = made(lambda stratum, number: (900_000 if (number * 7919) % 13 < 6 else 200_000, 900_000))
-    assert policy.candidates[0].setting == CAUTIOUS
+    assert policy.method == Overall()
     assert {asked(policy, stratum).alias for stratum in WORDS} == {"dear"}
 
 
@@ -170,17 +170,16 @@ def test_a_policy_read_back_from_its_bytes_decides_alike() -> None:
 
 def test_shrinking_is_exact() -> None:
     policy = made(lambda stratum, number: (number * 10_000, 900_000), tasks=26)
-    cautious = msgspec.structs.replace(policy.candidates[0], setting=CAUTIOUS)
-    policy = msgspec.structs.replace(policy, candidates=(cautious, policy.candidates[1]))
+    policy = msgspec.structs.replace(policy, method=Neighbours(neighbours=25, shrink=25))
     decision = asked(policy, "sorting")
     heard = {one.task for one in decision.neighbours}
-    total = sum(number * 10_000 for number in range(26))
-    near = sum(number * 10_000 for number in range(26) if f"{number:04d}" in heard)
-    assert decision.candidates[0].score == rounded((near + 25 * Fraction(total, 26)) / 50)
+    total = sum(number * 10_000 - 900_000 for number in range(26))
+    near = sum(number * 10_000 - 900_000 for number in range(26) if f"{number:04d}" in heard)
+    assert decision.candidates[0].score == 900_000 + round((near + 25 * Fraction(total, 26)) / 50)
 
 
 @pytest.mark.parametrize(("shrink", "score"), [(0, 800_000), (1, 666_667)])
-def test_nearer_tasks_weigh_more_when_the_setting_says_so_and_the_nearest_as_much_as_a_task(
+def test_nearer_tasks_weigh_more_when_the_method_says_so_and_the_nearest_as_much_as_a_task(
     shrink: int, score: int
 ) -> None:
     rows = (
@@ -189,10 +188,10 @@ def test_nearer_tasks_weigh_more_when_the_setting_says_so_and_the_nearest_as_muc
         ),
         Row(task="b", lineage="b", vector=packed(np.array([50, 0], dtype=np.int8)), scores=(0, 0), evidence=()),
     )
+    method = Neighbours(neighbours=2, shrink=shrink, sharpness=2)
     policy = made(planted, tasks=0)
-    setting = Setting(neighbours=2, shrink=shrink, sharpness=2)
-    cheap = msgspec.structs.replace(policy.candidates[0], setting=setting, cells=2)
-    policy = msgspec.structs.replace(policy, rows=rows, candidates=(cheap, policy.candidates[1]))
+    candidates = tuple(msgspec.structs.replace(one, cells=2) for one in policy.candidates)
+    policy = msgspec.structs.replace(policy, rows=rows, method=method, candidates=candidates)
     assert decide(policy, np.array([1, 0], dtype=np.int8)).candidates[0].score == score
     assert decide(policy, np.array([-1, 0], dtype=np.int8)).candidates[0].score == 500_000
 
@@ -202,8 +201,3 @@ def test_errors_that_are_the_same_are_not_clearly_lower(errors: list[int]) -> No
     assert not clearly_lower(errors, errors)
     assert not clearly_lower([one + 1 for one in errors], errors)
     assert clearly_lower([one - 1 for one in errors], errors)
-
-
-@pytest.mark.parametrize(("value", "expected"), [("1/2", 1), ("-1/2", -1), ("1/3", 0), ("-2/3", -1), ("7", 7)])
-def test_fractions_are_rounded_once_halves_away_from_zero(value: str, expected: int) -> None:
-    assert rounded(Fraction(value)) == expected

@@ -1,0 +1,34 @@
+"""Policy: which candidate a request goes to, learned from how the candidates did on fit tasks."""
+
+from projections.policy.choice import Fitted, Operating, Trial, fit
+from projections.policy.deciding import Decision, Neighbour, Policy, Scored, decide, encode, frozen
+from projections.policy.dial import Dial, Price, Tolerance
+from projections.policy.evidence import Candidate, Row, packed
+from projections.policy.methods import Clusters, Method, Neighbours, Overall
+
+VERSION = "policy@2"
+
+__all__ = [
+    "VERSION",
+    "Candidate",
+    "Clusters",
+    "Decision",
+    "Dial",
+    "Fitted",
+    "Method",
+    "Neighbour",
+    "Neighbours",
+    "Operating",
+    "Overall",
+    "Policy",
+    "Price",
+    "Row",
+    "Scored",
+    "Tolerance",
+    "Trial",
+    "decide",
+    "encode",
+    "fit",
+    "frozen",
+    "packed",
+]
