@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 
 Offered = Tool | Mapping[str, Any]
 
-VERSION = "features@1"
+VERSION = "features@2"
+DIMENSIONS = 512  # ten thousand fit tasks are compared with a request in about a millisecond
 LONGEST = 8_000
 
 
 def request_features(messages: Sequence[Mapping[str, Any]], tools: Iterable[Offered]) -> NDArray[np.int8]:
     """Return the vector of a request in the chat-completions shape."""
-    return hashing.embed(feature_text(messages, tools))
+    return hashing.embed(feature_text(messages, tools), DIMENSIONS)
 
 
 def task_features(tasks: Sequence[str], tools: Iterable[Offered]) -> NDArray[np.int8]:
     """Return one row a task: the vector of the request that a candidate would be sent for it."""
     offered = tuple(tools)
-    return hashing.embed_many([feature_text(({"role": "user", "content": task},), offered) for task in tasks])
+    return hashing.embed_many(
+        [feature_text(({"role": "user", "content": task},), offered) for task in tasks], DIMENSIONS
+    )
 
 
 def feature_text(messages: Sequence[Mapping[str, Any]], tools: Iterable[Offered]) -> str:

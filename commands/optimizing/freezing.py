@@ -94,7 +94,7 @@ def _evidence(plan: Plan, fit: Sequence[Outcome]) -> policy.Policy:
         build=plan.build.id,
         setup=plan.scene.judge.setup.id,
         incumbent=request.incumbent,
-        tolerance=plan.started.inputs.tolerance,
+        dial=policy.Tolerance(millionths=plan.started.inputs.tolerance),
         candidates=candidates,
         rows=rows,
         notes=tuple(_notes(request.incumbent, candidates, fit)),
@@ -107,7 +107,6 @@ def _candidate(alias: str, endpoint: str, fit: Sequence[Outcome]) -> policy.Cand
     return policy.Candidate(
         alias=alias,
         endpoint=endpoint,
-        setting=policy.CAUTIOUS,
         cost=sum(costs) if len(costs) == len(counted) else None,
         cells=len(counted),
     )

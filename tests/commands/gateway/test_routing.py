@@ -12,7 +12,7 @@ from ledger.event import Blobs, Step
 from ledger.families import policies, providers, serving
 from projections.features import VERSION as FEATURES
 from projections.features import request_features
-from projections.policy import CAUTIOUS, VERSION, Candidate, Policy, Row, encode
+from projections.policy import VERSION, Candidate, Neighbours, Policy, Row, Tolerance, encode
 from tests.commands.gateway.provider_double import Provider
 from tests.commands.gateway.running import HELLO, PRICED, Gateway, streamed
 
@@ -44,13 +44,13 @@ def with_policy(root: Path, cheap: str = "other", evidence: str | None = None) -
             build="b",
             setup="s",
             incumbent="plain",
-            tolerance=50_000,
+            dial=Tolerance(millionths=50_000),
+            method=Neighbours(neighbours=5, shrink=0),
             candidates=(
-                Candidate(alias="plain", endpoint=digests[0], setting=CAUTIOUS, cost=600_000, cells=60),
+                Candidate(alias="plain", endpoint=digests[0], cost=600_000, cells=60),
                 Candidate(
                     alias=cheap,
                     endpoint=evidence or digests[1],
-                    setting=CAUTIOUS.__class__(neighbours=5, shrink=0),
                     cost=60_000,
                     cells=60,
                 ),
