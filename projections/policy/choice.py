@@ -26,6 +26,7 @@ from projections.policy.dial import SCALE, Dial, Field, Price, Tolerance
 from projections.policy.evidence import Candidate, Evidence, Row
 from projections.policy.methods import (
     METHODS,
+    Clusters,
     Method,
     Predicted,
     in_words,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDS = 5
+LEAST_OF_A_CLUSTER = 20
 LEAST_TASKS = 10  # with fewer, nothing is told apart
 TOLERANCES = (0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
 STEPS = (1, 2, 5)
@@ -133,9 +135,14 @@ def _errors(evidence: Evidence, predicted: NDArray[np.int64]) -> list[int]:
 def _chosen(errors: Sequence[Sequence[int]], tasks: int) -> int:
     if tasks < LEAST_TASKS:
         return 0
-    totals = [sum(own) for own in errors]
-    least = errors[totals.index(min(totals))]
-    return next(place for place, own in enumerate(errors) if not clearly_lower(least, own))
+    totals = {place: sum(errors[place]) for place, method in enumerate(METHODS) if _fits(method, tasks)}
+    least = errors[min(totals, key=lambda place: (totals[place], place))]
+    return next(place for place in totals if not clearly_lower(least, errors[place]))
+
+
+def _fits(method: Method, tasks: int) -> bool:
+    """Tell whether there are enough tasks for a method: a cluster of a few tasks is a memory of them."""
+    return not isinstance(method, Clusters) or tasks >= LEAST_OF_A_CLUSTER * method.clusters
 
 
 def clearly_lower(errors: Sequence[int], than: Sequence[int]) -> bool:

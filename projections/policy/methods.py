@@ -54,6 +54,7 @@ METHODS: tuple[Method, ...] = (
     Neighbours(neighbours=50, shrink=50),
     Neighbours(neighbours=25, shrink=25),
     Neighbours(neighbours=100, shrink=10),
+    Clusters(clusters=2, shrink=5),
     Clusters(clusters=8, shrink=25),
     Clusters(clusters=16, shrink=25),
     Neighbours(neighbours=50, shrink=10),
