@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import msgspec
 from blake3 import blake3
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 AUTO = "auto"
 STANDARD_INPUT = "-"
 BUFFER_BYTES = 1 << 20
+PACKED_BYTES = 1 << 10  # of zstd that are unpacked at once: what they become is at most 32 MB
+WINDOW_BYTES = 128 << 20  # of zstd's memory; its own greatest level asks for as much
 FREE_BYTES = 256 << 20  # what compressed input may become whatever its size
 MOST_EXPANSION = 200  # times its size, beyond that; exports come to 10 to 60
 MOST_LAYERS = 2
@@ -365,7 +367,7 @@ def _unpacked(file: io.BufferedReader, counted: _Counted, name: str) -> io.Buffe
         if head.startswith(GZIP):
             inner = cast("IO[bytes]", gzip.GzipFile(fileobj=file))
         elif head.startswith(ZSTD):
-            inner = _zstd(file)
+            inner = cast("IO[bytes]", _Frames(file))
         else:
             break
         file = io.BufferedReader(_Unpacked(inner, name, counted), BUFFER_BYTES)
@@ -377,18 +379,38 @@ def _unpacked(file: io.BufferedReader, counted: _Counted, name: str) -> io.Buffe
     return file
 
 
-def _zstd(file: IO[bytes]) -> IO[bytes]:
-    """Return what a zstd stream holds; its errors are those of a broken file."""
-    import zstandard  # noqa: PLC0415 - few inputs need it
+class _Frames:
+    """What a zstd stream holds, some at a time; one that is cut ends as an error and not as if it was whole."""
 
-    class Frames:
-        def __init__(self) -> None:
-            self._reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    def __init__(self, file: IO[bytes]) -> None:
+        import zstandard  # noqa: PLC0415 - few inputs need it
 
-        def read(self, size: int) -> bytes:
-            try:
-                return self._reader.read(size)
-            except zstandard.ZstdError as error:
-                raise EOFError(str(error)) from error
+        self._zstd = zstandard
+        self._file = file
+        self._frame: Any = None
+        self._packed = b""
+        self._plain = memoryview(b"")
 
-    return cast("IO[bytes]", Frames())
+    def read(self, size: int) -> bytes:
+        while not self._plain and self._more():
+            pass
+        given, self._plain = self._plain[:size], self._plain[size:]
+        return bytes(given)
+
+    def _more(self) -> bool:
+        """Unpack a little more; tell whether there is any."""
+        self._packed = self._packed or self._file.read(PACKED_BYTES)
+        if not self._packed:
+            if self._frame is not None:
+                raise EOFError("it ends within a frame")
+            return False
+        some, self._packed = self._packed[:PACKED_BYTES], self._packed[PACKED_BYTES:]
+        self._frame = self._frame or self._zstd.ZstdDecompressor(max_window_size=WINDOW_BYTES).decompressobj()
+        try:
+            self._plain = memoryview(self._frame.decompress(some))
+        except self._zstd.ZstdError as error:
+            raise EOFError(str(error)) from error
+        if self._frame.eof:
+            self._packed = self._frame.unused_data + self._packed
+            self._frame = None
+        return True
