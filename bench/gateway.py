@@ -1,75 +1,163 @@
-"""The gateway: CPU a request and requests a second, with clients that wait for each answer."""
+"""The gateway: CPU, rate, first tokens and memory, with a provider that answers at once and durable events."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import subprocess
-import threading
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 from urllib.parse import urlsplit
 
+from bench.loopback import PACED_CHUNKS, Load, load, quantile
 from bench.measuring import EXP, Bar, cpu_of
-from bench.path import PROJECT, Course, Sizes, StandIn
+from commands.opening import open_journal
+from ledger.event import Step
+from ledger.families import providers
+from ledger.families.providers import Capabilities, ConfigureProviders, Connection, Model
 
-BODY = json.dumps({"model": PROJECT, "messages": [{"role": "user", "content": "Print the date. " * 90}]})
-
-
-def run(folder: Path, traces: Path, requests: int) -> list[Bar]:
-    """Serve a small router and return the figures."""
-    path = Course(folder, traces, Sizes(fit=3, held_out=2))
-    bars = []
-    with StandIn() as provider:
-        path.prepare(provider.url)
-        path.optimize("optimize")
-        words = [*EXP, "run", PROJECT, "--port", "0", "--root", str(path.root)]
-        server = subprocess.Popen(words, env=path.environment, stdout=subprocess.PIPE, text=True)
-        try:
-            key, address = _listening(server)
-            for clients in (1, 16):
-                bars += _load(server.pid, address, key, clients, requests)
-        finally:
-            server.terminate()
-            server.wait(30)
-    return bars
+WORDS = "Print the date and say what day of the week it is. " * 28
+MILLI = 1000
+FREE = Capabilities(
+    supports_completions=True, maximum_output_tokens=4096, context_window_tokens=100_000, input_price=0, output_price=0
+)
 
 
-def _listening(server: subprocess.Popen[str]) -> tuple[str, str]:
+class Served:
+    """A provider and a gateway before it, each in a process of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __enter__(self) -> Self:
+        self.provider = subprocess.Popen(
+            [sys.executable, "-m", "bench.loopback"], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]
+        )
+        self.upstream = (self.provider.stdout.readline() if self.provider.stdout else "").strip()
+        _configure(self.root, self.upstream)
+        words = [*EXP, "run", "--port", "0", "--root", str(self.root)]
+        self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        self.key, self.port = _listening(self.server)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in (self.server, self.provider):
+            process.terminate()
+            process.wait(30)
+
+    def ask(self, clients: int, requests: int, request: Callable[[int, int], bytes]) -> tuple[Load, float | None]:
+        """Return what the requests took, and the gateway's CPU milliseconds for one."""
+        before = cpu_of(self.server.pid)
+        figures = load(self.port, clients, requests, request)
+        after = cpu_of(self.server.pid)
+        if before is None or after is None:
+            return figures, None
+        return figures, MILLI * (after - before) / len(figures.whole)
+
+    def request(self, model: str = "plain", *, key: str | None = None, **fields: object) -> bytes:
+        """Return a chat request of 1.5 KB as it goes over the wire."""
+        asked = {"model": model, "messages": [{"role": "user", "content": WORDS}], **fields}
+        body = json.dumps(asked, separators=(",", ":")).encode()
+        named = "" if key is None else f"Idempotency-Key: {key}\r\n"
+        head = (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nAuthorization: Bearer {self.key}\r\n"
+            f"Content-Type: application/json\r\nAccept: application/json\r\nUser-Agent: bench\r\n{named}"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    def megabytes(self) -> float | None:
+        """Return the gateway's memory; None where nothing says."""
+        status = Path(f"/proc/{self.server.pid}/status")
+        if not status.exists():
+            return None
+        line = next(line for line in status.read_text("utf-8").splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+
+def _configure(root: Path, upstream: str) -> None:
+    models = tuple(
+        Model(alias=alias, connection="loopback", model=alias, capabilities=FREE) for alias in ("plain", "paced")
+    )
+    embeds = Capabilities(supports_embeddings=True, input_price=0)
+    command = ConfigureProviders(
+        connections=(
+            Connection(name="loopback", provider="openai-compatible", base_url=upstream),
+            Connection(name="here", provider="embedded"),
+        ),
+        models=(*models, Model(alias="embed", connection="here", model="embedded-embedder", capabilities=embeds)),
+        roles={"world_model": "plain", "judge": "judge", "embedder": "embed"},
+    )
+    able = {**{name: getattr(FREE, name) for name in FREE.__struct_fields__}, "maximum_output_tokens": 16_384}
+    judge = Model(alias="judge", connection="loopback", model="judge", capabilities=Capabilities(**able))
+    command = ConfigureProviders(connections=command.connections, models=(*command.models, judge), roles=command.roles)
+    with open_journal(root, "bench", providers.FAMILY, create=True) as journal:
+        journal.submit(Step(providers.FAMILY, command)).result()
+
+
+def _listening(server: subprocess.Popen[str]) -> tuple[str, int]:
     key = ""
     for line in server.stdout or ():
         if line.startswith("Gateway key file: "):
             key = Path(line.split(": ", 1)[1].strip()).read_text("utf-8").strip()
         elif line.startswith("Uvicorn running on "):
-            return key, urlsplit(line.split()[3]).netloc
+            return key, urlsplit(line.split()[3]).port or 0
     raise RuntimeError("the gateway ended before it listened")
 
 
-def _load(pid: int, address: str, key: str, clients: int, requests: int) -> list[Bar]:
-    failed: list[int] = []
+def run(folder: Path, requests: int) -> list[Bar]:
+    """Serve and return the figures."""
+    with Served(folder / "root") as served:
+        return [*_plain(served, requests), *_streams(served, requests), *_replays(served, requests)]
 
-    def ask() -> None:
-        connection = http.client.HTTPConnection(address, timeout=60)
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        for _ in range(requests // clients):
-            connection.request("POST", "/v1/chat/completions", BODY, headers)
-            response = connection.getresponse()
-            response.read()
-            if response.status != http.HTTPStatus.OK:
-                failed.append(response.status)
-        connection.close()
 
-    threads = [threading.Thread(target=ask) for _ in range(clients)]
-    before, started = cpu_of(pid), time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    wall, after = time.monotonic() - started, cpu_of(pid)
-    if failed:
-        raise RuntimeError(f"{len(failed)} requests failed, the first with {failed[0]}")
-    done = requests // clients * clients
-    bars = [Bar(f"gateway, {clients} clients", done / wall, None, "requests/s", "105")]
-    if before is not None and after is not None:
-        bars.append(Bar(f"gateway, {clients} clients", 1000 * (after - before) / done, None, "CPU ms", "8.6"))
+def _plain(served: Served, requests: int) -> list[Bar]:
+    bars: list[Bar] = []
+    plain = served.request()
+    served.ask(4, requests // 4, lambda _client, _number: plain)
+    for clients, most, peer in ((1, 1.5, "8.6"), (16, 1.0, "8.6"), (64, None, "8.6")):
+        figures, cpu = served.ask(clients, requests, lambda _client, _number: plain)
+        bars += _cpu(f"gateway, {clients} clients", cpu, most, peer)
+        bars.append(Bar(f"gateway, {clients} clients", figures.rate, None, "requests/s", "105"))
+    bars.append(Bar("gateway, 64 clients, p99", MILLI * quantile(figures.whole, 0.99), 75, "ms", "800"))
+    bars.append(Bar("gateway, 64 clients, ms a request", MILLI / figures.rate, MILLI / 1500, "ms", "7.1"))
     return bars
+
+
+def _streams(served: Served, requests: int) -> list[Bar]:
+    streamed = served.request(stream=True)
+    _, cpu = served.ask(16, requests, lambda _client, _number: streamed)
+    bars = _cpu("gateway, stream of 50 chunks, 16 clients", cpu, 1.5, "")
+    paced = served.request("paced", stream=True)
+    for clients, most in ((1, 2), (64, 6)):
+        figures, _ = served.ask(clients, max(clients, requests // 50), lambda _client, _number: paced)
+        first = MILLI * quantile(figures.first, 0.5)
+        bars.append(Bar(f"gateway, first token of {PACED_CHUNKS}, {clients} clients, median", first, most, "ms", "9.5"))
+    return bars
+
+
+def _replays(served: Served, requests: int) -> list[Bar]:
+    keyed = [served.request(key=f"bench-{number}") for number in range(16)]
+    served.ask(16, 16, lambda client, _number: keyed[client])
+    figures, cpu = served.ask(16, requests * 2, lambda client, _number: keyed[client])
+    bars = _cpu("gateway, replay of a key, 16 clients", cpu, 0.2, "2.0")
+    bars.append(Bar("gateway, replay of a key, 16 clients, ms each", MILLI / figures.rate, MILLI / 6000, "ms", "2.0"))
+    return bars
+
+
+def _cpu(what: str, cpu: float | None, most: float | None, peer: str) -> list[Bar]:
+    return [] if cpu is None else [Bar(what, cpu, most, "CPU ms", peer)]
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        started = time.perf_counter()
+        for bar in run(Path(place), int(sys.argv[1]) if len(sys.argv) > 1 else 3200):
+            print(f"{bar.what:60} {bar.measured:10.3f} {bar.most} {bar.unit}")

@@ -37,7 +37,7 @@ def main() -> int:
             place.mkdir()
         bars += path.run(places[0], traces, sizes)
         bars += appending.run(places[1], 64 if given.small else 6_400)
-        bars += gateway.run(places[2], traces, 32 if given.small else 3_200)
+        bars += gateway.run(places[2], 64 if given.small else 3_200)
         bars += starting.run(places[3], 300 if given.small else 1_000_000)
     rows = [(bar.what, f"{bar.measured:,.2f}", bar.limit, bar.unit, bar.peer) for bar in bars]
     if given.small:

@@ -11,7 +11,7 @@ import click
 from commands.cli.options import json_option, non_interactive_option, project_name, root_option
 from commands.render.result import Result
 
-PORT = 8000
+HOST, PORT = "127.0.0.1", 8000
 
 
 class Seconds(click.FloatRange):
@@ -28,6 +28,25 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class ForName(click.ParamType[Any]):
+    """A value for all, or as NAME=VALUE for a connection or a model."""
+
+    def __init__(self, value: click.ParamType[Any], metavar: str, *, named: bool = False) -> None:
+        self.name = f"ALIAS={metavar}" if named else f"[NAME=]{metavar}"
+        self._value, self._named = value, named
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return how the value is written."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str | None, Any]:  # noqa: ANN401 - click's signature
+        """Return the name, None for all, and the value; a usage error for what isn't one."""
+        name, mark, given = str(value).rpartition("=")
+        if (mark and not name) or (self._named and not (mark and given)):
+            self.fail(f"{value!r} is no {self.name}", param, ctx)
+        return (name if mark else None), self._value.convert(given, param, ctx)
+
+
 @click.command(short_help="Serve the routed models on loopback.")
 @click.argument("project", type=project_name, required=False)
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free port.")
@@ -41,32 +60,50 @@ class Seconds(click.FloatRange):
 )
 @click.option(
     "--upstream-timeout",
-    type=Seconds(zero=False),
-    default=600.0,
-    show_default=True,
-    help="Seconds that a provider may be silent.",
+    "timeouts",
+    type=ForName(Seconds(zero=False), "SECONDS"),
+    multiple=True,
+    help="Seconds that a provider may be silent: 600 unless set for all, a connection or a model.",
 )
+@click.option(
+    "--retries",
+    type=ForName(click.IntRange(0, 10), "N"),
+    multiple=True,
+    help="Dispatches after a failed one, before a byte of an answer: none unless set. Clients are told not to retry.",
+)
+@click.option(
+    "--fallback",
+    "stand_ins",
+    type=ForName(click.STRING, "ALIAS", named=True),
+    multiple=True,
+    help="Who is asked when a model that a client named fails or rests; may be given several times.",
+)
+@click.option("--host", default=HOST, show_default=True, help="The address to listen on; others reach it then.")
 @root_option
 @json_option
 @non_interactive_option
 def command(  # noqa: PLR0913 - one argument an option
     project: str | None,
     port: int,
-    graceful_timeout: float,
-    upstream_timeout: float,
-    root: Path,
     *,
+    graceful_timeout: float,
+    timeouts: tuple[tuple[str | None, float], ...],
+    retries: tuple[tuple[str | None, int], ...],
+    stand_ins: tuple[tuple[str, str], ...],
+    host: str,
+    root: Path,
     ghost: bool,
     as_json: bool,
     non_interactive: bool,
 ) -> None:
-    """Serve PROJECT's routed model, and every configured model under its alias, on 127.0.0.1.
+    """Serve PROJECT's routed model, and every configured model under its alias, on 127.0.0.1, or on --host.
 
-    The API is OpenAI's: GET /v1/models and POST /v1/chat/completions, plain and streamed. Every request needs the key
-    in the printed file as a bearer token, and is recorded before it is answered. A name that is PROJECT's and
-    an alias too means the project. There is no ceiling on spend here. It stops on SIGTERM or SIGINT, after what is in
-    flight.
+    The API is OpenAI's: GET /v1/models, POST /v1/chat/completions, plain and streamed, and POST /v1/embeddings. Every
+    request needs the key in the printed file as a bearer token, and is recorded before it is answered. Without PROJECT
+    the aliases are served alone. A name that is PROJECT's and an alias too means the project. There is no ceiling on
+    spend here. It stops on SIGTERM or SIGINT, after what is in flight.
     """
+    from commands.gateway.attempts import Rules  # noqa: PLC0415 - as below
     from commands.gateway.server import Said, Settings, serve  # noqa: PLC0415 - the server is loaded to serve
 
     del non_interactive  # nothing is ever asked for here
@@ -83,5 +120,9 @@ def command(  # noqa: PLR0913 - one argument an option
         words = f"{name} is the project and the alias of a model: requests for it are routed, none names that model"
         click.echo(words, err=True)
 
-    settings = Settings(root, project, port, ghost, graceful_timeout, upstream_timeout)
+    others: dict[str, tuple[str, ...]] = {}
+    for alias, other in stand_ins:
+        others[alias] = (*others.get(alias, ()), other)
+    rules = Rules(retries=dict(retries), timeouts=dict(timeouts), stand_ins=others)
+    settings = Settings(root, project, port, ghost, graceful_timeout, rules, host)
     serve(settings, Said(lambda path: result.line("Gateway key file", str(path)), listening, shadowed))

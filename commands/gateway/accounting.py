@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from commands.gateway import problems
-from commands.gateway.requests import ChatRequest
+from commands.gateway.requests import ChatRequest, Request
 from ledger.canonical import GREATEST_INTEGER
 from ledger.estimates import actual_cost, worst_case
 from ledger.families.providers import Endpoint
@@ -15,8 +15,10 @@ from ledger.prompt import Usage
 from ledger.replies import read_usage
 
 
-def reservation(endpoint: Endpoint, request: ChatRequest, sent: bytes) -> NanoUSD | None:
+def reservation(endpoint: Endpoint, request: Request, sent: bytes) -> NanoUSD | None:
     """Return the most that a request may cost: a byte counts as a token. None when a price or a limit is unknown."""
+    if not isinstance(request, ChatRequest):
+        return worst_case(endpoint, len(sent), 0)
     able = endpoint.capabilities
     limit = request.output_limit or able.maximum_output_tokens or able.context_window_tokens
     if limit is None:

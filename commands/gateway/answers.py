@@ -30,6 +30,14 @@ class Completion(msgspec.Struct):
     usage: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class Vectors(msgspec.Struct):
+    """What makes a body an answer with embeddings; the vectors are passed on unread."""
+
+    data: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1)]
+    model: str | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class Answer(msgspec.Struct):
     """The bytes for the client, and what the gateway read in them."""
 
@@ -39,12 +47,15 @@ class Answer(msgspec.Struct):
 
 
 _completion = msgspec.json.Decoder(Completion)
+_vectors = msgspec.json.Decoder(Vectors)
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_answer(api: str, raw: bytes, fallback_id: str) -> Answer:
     """Return the answer in a provider's bytes; an UpstreamProblem when they hold none."""
     try:
+        if api == "embeddings":
+            return _embedded(raw)
         if api == "responses":
             raw = responses.chat_completion(raw)
         return _written(raw, fallback_id)
@@ -53,6 +64,11 @@ def read_answer(api: str, raw: bytes, fallback_id: str) -> Answer:
         if repaired is not None and repaired != raw and b'"error"' not in raw[:64]:
             return read_answer(api, repaired, fallback_id)
         raise _no_answer(raw) from error
+
+
+def _embedded(raw: bytes) -> Answer:
+    vectors = _vectors.decode(raw)
+    return Answer(msgspec.json.format(raw, indent=-1), vectors.model, bytes(vectors.usage))
 
 
 def _written(raw: bytes, fallback_id: str) -> Answer:
@@ -80,4 +96,4 @@ def _no_answer(raw: bytes) -> upstream.UpstreamProblem:
     facts = upstream.error_facts(raw)
     if facts.message:
         return upstream.broken(BrokenStream("upstream_error", "the provider reported an error", raw), Redactor())
-    return upstream.unreadable("the provider's answer is not a chat completion")
+    return upstream.unreadable("the provider's answer is not what was asked for")

@@ -9,6 +9,7 @@ import asyncio
 import hmac
 import re
 import sys
+from collections.abc import Callable
 
 import msgspec
 
@@ -17,12 +18,16 @@ from commands.gateway.calls import Call, Desk
 from commands.gateway.exchange import JSON, Ceased, Exchange, Receive, Scope, Send
 from commands.gateway.idempotency import Repeats, check_key
 from commands.gateway.keys import digest_of
-from commands.gateway.requests import check_content, read_chat
+from commands.gateway.requests import Request, check_content, read_chat, read_embedding
 from ledger.errors import Refusal
 from ledger.families import serving
 
 LARGEST_BODY = 32 * 1024 * 1024
 _MODELS = "/v1/models"
+_READERS: dict[str, tuple[str, Callable[[bytes], Request]]] = {
+    "/v1/chat/completions": (serving.CHAT, read_chat),
+    "/v1/embeddings": (serving.EMBEDDINGS, read_embedding),
+}
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
@@ -79,10 +84,11 @@ class App:
 
     async def _serve(self, exchange: Exchange) -> None:
         path = exchange.path
-        if path == "/v1/chat/completions":
+        read = _READERS.get(path)
+        if read is not None:
             if exchange.method != "POST":
                 raise problems.wrong_method("POST")
-            await self._chat(exchange)
+            await self._answer(exchange, *read)
             return
         if path not in {_MODELS, "/health/live", "/health/ready"} and not path.startswith(_MODELS + "/"):
             raise problems.not_found(path)
@@ -97,7 +103,10 @@ class App:
         if path == "/health/ready":
             if self.stopping:
                 return 503, {"status": "stopping"}
-            return (200, {"status": "ready"}) if self.desk.books.well else (503, {"status": "journal-unavailable"})
+            if not self.desk.books.well:
+                return 503, {"status": "journal-unavailable"}
+            resting = self.desk.directory.circuits.resting()
+            return 200, {"status": "ready", **({"circuits": resting} if resting else {})}
         names = self.desk.directory.names
         if path == _MODELS:
             return 200, {"object": "list", "data": [_model(name) for name in names]}
@@ -106,29 +115,29 @@ class App:
             raise problems.unknown_model(name, names)
         return 200, _model(name)
 
-    async def _chat(self, exchange: Exchange) -> None:
+    async def _answer(self, exchange: Exchange, route: str, read: Callable[[bytes], Request]) -> None:
         exchange.request_id = self.desk.next_request()
         try:
             key = check_key(exchange, ghost=self.desk.ghost)
             check_content(exchange.header(b"content-type"), exchange.header(b"content-encoding"))
-            request = read_chat(await exchange.body(self._largest_body))
+            request = read(await exchange.body(self._largest_body))
             if key is None:
                 await Call(self.desk, exchange, request, None).run()
             else:
                 await self.repeats.answer(exchange, request, key)
         except problems.Problem as problem:
-            await self._note(exchange, problem)
+            await self._note(exchange, route, problem)
             raise
         except Refusal as refusal:
             raise problems.journal_unavailable() from refusal
 
-    async def _note(self, exchange: Exchange, problem: problems.Problem) -> None:
+    async def _note(self, exchange: Exchange, route: str, problem: problems.Problem) -> None:
         """Record that a request wasn't accepted; one that was has its own ending."""
         if exchange.accepted or not problem.code or problem.code == "journal_unavailable":
             return
         refused = serving.RequestRefused(
             request=exchange.request_id,
-            route=serving.CHAT,
+            route=route,
             identity=self.desk.identity,
             status=problem.status,
             code=problem.code,

@@ -11,10 +11,11 @@ import contextlib
 import sys
 
 from commands.gateway import problems
+from ledger import digests
 from ledger.errors import Refusal
 from ledger.event import Blobs, Command, Step
 from ledger.families import serving
-from ledger.journal import Journal
+from ledger.journal import Journal, Recorded
 
 PATIENCE = 5.0
 RETRY_AFTER = 0.5
@@ -30,13 +31,15 @@ class Books:
         self._owed: list[tuple[serving.EndRequest, Blobs | None]] = []
         self._collecting: asyncio.Task[None] | None = None
 
-    async def record(self, *commands: Command, blobs: Blobs | None = None) -> None:
+    async def record(self, *commands: Command, blobs: Blobs | None = None) -> tuple[Recorded, ...]:
         """Record commands, all or none; a Problem 503 when that can't be done in time."""
         try:
             async with asyncio.timeout(self._patience):
-                await self.journal.record(*(Step(serving.FAMILY, command) for command in commands), blobs=blobs)
+                recorded = await self.journal.record(
+                    *(Step(serving.FAMILY, command) for command in commands), blobs=blobs
+                )
         except Refusal as refusal:
-            if isinstance(refusal, serving.RequestAlreadyAccepted):
+            if isinstance(refusal, serving.RequestAlreadyAccepted | serving.SessionKeptElsewhere):
                 raise
             self.well = False
             raise problems.journal_unavailable() from refusal
@@ -44,17 +47,29 @@ class Books:
             self.well = False
             raise problems.journal_unavailable() from error
         self.well = True
+        return recorded
 
-    async def accept(self, accepted: serving.RequestAccepted, decided: serving.RouteDecided, blobs: Blobs) -> None:
-        """Accept a request and its route. One that was accepted too late is ended: nothing is asked for it."""
+    async def accept(
+        self,
+        accepted: serving.RequestAccepted,
+        decided: serving.RouteDecided,
+        blobs: Blobs,
+        kept: serving.SessionKept | None = None,
+    ) -> str | None:
+        """Accept a request and its route, and return the id of the decision.
+
+        A request that was accepted too late is ended: nothing is asked for it.
+        """
+        command = serving.AcceptRequest(accepted=accepted, decided=decided, kept=kept)
         try:
-            await self.record(serving.AcceptRequest(accepted=accepted, decided=decided), blobs=blobs)
+            recorded = await self.record(command, blobs=blobs)
         except problems.Problem as problem:
             never_sent = serving.RequestFailed(
                 request=accepted.request, status=problem.status, code=problem.code or "", error=None, cost=0
             )
             self._owe(serving.EndRequest(ending=never_sent), None)
             raise
+        return digests.named(recorded[1].id) if len(recorded) > 1 else None
 
     async def end(self, ending: serving.Ended, blobs: Blobs | None = None) -> None:
         """End a request; when that can't be recorded now, it will be as soon as it can."""

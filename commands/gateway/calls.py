@@ -7,34 +7,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
 from commands.gateway import accounting, embedded, problems, upstream
-from commands.gateway.answers import read_answer
+from commands.gateway.answers import Answer, read_answer
 from commands.gateway.books import Books
-from commands.gateway.dialects import Outgoing, outgoing
+from commands.gateway.dispatching import Dispatching
 from commands.gateway.exchange import JSON, Ceased, Exchange, Headers
 from commands.gateway.frames import TERMINAL, BrokenStream, ChatStream, Splitter
 from commands.gateway.problems import Problem
-from commands.gateway.requests import ChatRequest
+from commands.gateway.requests import ChatRequest, Request
 from commands.gateway.responses import ResponsesStream
 from commands.gateway.routing import Directory, Route
-from commands.gateway.upstream import Upstream
-from ledger import digests
+from commands.gateway.upstream import Dispatch, Upstream
+from commands.gateway.wishes import Wishes, read_wishes
 from ledger.event import BlobRef, Blobs
 from ledger.families import serving
+from ledger.families.providers import Endpoint
 from ledger.replies import served_as_pinned
 
 LINGER = 0.1
 MICRO = 1_000_000
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 LONGEST_NAME = 200
+Stream = ChatStream | ResponsesStream
+T = TypeVar("T")
 
 
 class Desk:
@@ -54,10 +57,24 @@ class Desk:
         self._count += 1
         return f"{self.process}-{self._count}"
 
+    def route(self, request: Request, wishes: Wishes) -> Route:
+        """Return where a request goes."""
+        if isinstance(request, ChatRequest):
+            return self.directory.route(request, wishes, self.identity)
+        endpoint = self.directory.named(request.model, wishes)
+        if not endpoint.capabilities.supports_embeddings:
+            raise problems.other_interface(endpoint.alias, "/v1/chat/completions")
+        return self.directory.direct(endpoint)
 
-def route_header(alias: str) -> tuple[bytes, bytes]:
-    """Return the header that says which model answered."""
-    return b"x-exp-route", quote(alias, safe=" /:").encode()
+
+def route_headers(alias: str, reason: str | None, decision: str | None) -> Headers:
+    """Return the headers that say which model answered, and by which decision."""
+    headers = [(b"x-exp-route", quote(alias, safe=" /:").encode())]
+    if reason is not None:
+        headers.append((b"x-exp-route-reason", reason.encode()))
+    if decision is not None:
+        headers.append((b"x-exp-route-decision", decision.encode()))
+    return headers
 
 
 class Ending(msgspec.Struct):
@@ -72,169 +89,175 @@ class Ending(msgspec.Struct):
 class Call:
     """One request that is answered by asking a provider."""
 
-    def __init__(self, desk: Desk, exchange: Exchange, request: ChatRequest, claim: serving.Claim | None) -> None:
+    def __init__(self, desk: Desk, exchange: Exchange, request: Request, claim: serving.Claim | None) -> None:
         self.desk = desk
         self.exchange = exchange
         self.request = request
         self.claim = claim
-        self.route: Route = desk.directory.route(request)
-        self.outgoing: Outgoing = outgoing(self.route.endpoint, request)
         self.id = exchange.request_id
-        self._worst_case = accounting.reservation(self.route.endpoint, request, self.outgoing.body)
+        self.stream: Stream | None = None
         self._begun = upstream.clock()
         self._first_byte = 0.0
         self._redacted = False
+        self._decision: str | None = None
         self._sent: list[bytes] = []
+        self._find_way()
+
+    def _find_way(self) -> None:
+        self.wishes = read_wishes(self.exchange)
+        self.route = self.desk.route(self.request, self.wishes)
+        self.way = Dispatching(self.desk.directory, self.request, self.route, ghost=self.desk.ghost)
 
     @property
     def headers(self) -> Headers:
         """What a reply says beside its content."""
-        route = self.route
-        return [
-            route_header(route.endpoint.alias),
-            (b"x-exp-route-reason", quote(route.reason, safe=" /:").encode()),
-        ]
+        return route_headers(self.way.endpoint.alias, self.way.reason, self._decision)
 
     async def run(self) -> Ending:
         """Answer the request and return what its client got; a Problem when there is no answer."""
-        await self._accept()
+        while not await self._accept():
+            self.desk.books.journal.refresh()
+            self._find_way()
         if self.claim is None:
             self.exchange.watch()
         try:
-            return await (self._stream() if self.request.streamed else self._plain())
+            return await (self._streamed() if self.request.streamed else self._plain())
         except (Ceased, Problem):
             raise
         except Exception:
             await self._fail(problems.unforeseen(), cost=None)
             raise
 
-    async def _accept(self) -> None:
+    async def _accept(self) -> bool:
+        """Accept the request; False when its session was kept with another model meanwhile."""
         blobs = Blobs()
-        request, route, sent = self.request, self.route, self.outgoing
+        request, route, way = self.request, self.route, self.way
         accepted = serving.RequestAccepted(
             request=self.id,
-            route=serving.CHAT,
+            route=request.route,
             identity=self.desk.identity,
-            model=request.chat.model,
-            alias=route.endpoint.alias,
+            model=request.model,
+            alias=way.endpoint.alias,
             streamed=request.streamed,
             ghost=self.desk.ghost,
             process=self.desk.process,
-            worst_case=self._worst_case,
+            worst_case=way.worst_case,
             correlation=self._redact_name(self.exchange.correlation),
             body=self._kept(blobs, request.body, _JSON),
             claim=self.claim,
         )
         decided = serving.RouteDecided(
             request=self.id,
-            alias=route.endpoint.alias,
+            alias=way.endpoint.alias,
             reason=route.reason,
-            api=sent.api,
-            base_url=sent.base_url,
-            sent="" if self.desk.ghost else digests.content_digest(sent.body),
+            api=way.outgoing.api,
+            base_url=way.outgoing.base_url,
+            sent=way.sent,
             policy=route.policy,
             candidates=route.candidates,
             neighbours=() if self.desk.ghost else route.neighbours,
+            session=route.session,
+            dial=self.wishes.dial,
+            allowed=self.wishes.allowed,
         )
-        await self.desk.books.accept(accepted, decided, blobs)
+        kept = None
+        if route.session is not None and route.keeps:
+            kept = serving.SessionKept(session=route.session, alias=way.endpoint.alias, request=self.id)
+        try:
+            self._decision = await self.desk.books.accept(accepted, decided, blobs, kept)
+        except serving.SessionKeptElsewhere:
+            return False
         self.exchange.accepted = True
+        return True
 
     # A whole answer.
 
     async def _plain(self) -> Ending:
-        endpoint = self.route.endpoint
         try:
-            raw = await self.exchange.work(self._whole())
-            answer = read_answer(self.outgoing.api, raw, f"chatcmpl-{self.id}")
+            answer = await self.exchange.work(self._answered(self._whole))
         except Problem as problem:
             await self._fail(problem, cost=_cost_of(problem))
             raise
         except Ceased as ceased:
             await self._abandon(ceased)
             raise
-        counts, cost = accounting.settled(endpoint, answer.usage)
+        counts, cost = accounting.settled(self.way.endpoint, answer.usage)
         await self._check_pinned(answer.model, counts, cost)
         body = self._redact(answer.body)
-        blobs = Blobs()
-        await self.desk.books.end(
-            serving.RequestAnswered(
-                request=self.id,
-                response=self._kept(blobs, body, _JSON),
-                usage=counts,
-                cost=cost,
-                served_model=self._redact_name(answer.model),
-                as_pinned=served_as_pinned(endpoint, answer.model),
-                redacted=self._redacted,
-                latency_us=self._elapsed(),
-                first_byte_us=self._since_first_byte(),
-            ),
-            blobs,
-        )
-        await self.exchange.reply(200, [JSON, *self.headers], body)
-        return Ending(200, self.headers, body, streamed=False)
+        await self._end(body, _JSON, counts, cost, answer.model)
+        headers = self.headers
+        await self.exchange.reply(200, [JSON, *headers], body)
+        return Ending(200, headers, body, streamed=False)
 
-    async def _whole(self) -> bytes:
-        if self.route.endpoint.connection.provider == "embedded":
-            return await embedded.whole(self.outgoing)
-        async with self._asking() as response:
-            self._first_byte = upstream.clock()
-            return await response.read()
+    async def _end(self, body: bytes, media: str, counts: serving.Counted, cost: int | None, model: str | None) -> None:
+        blobs = Blobs()
+        answered = serving.RequestAnswered(
+            request=self.id,
+            response=self._kept(blobs, body, media),
+            usage=counts,
+            cost=cost,
+            served_model=self._redact_name(model),
+            as_pinned=served_as_pinned(self.way.endpoint, model),
+            redacted=self._redacted,
+            latency_us=self._elapsed(),
+            first_byte_us=self._since_first_byte(),
+            alias=self.way.endpoint.alias,
+            decision=self._decision,
+        )
+        await self.desk.books.end(answered, blobs)
+
+    async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        return await self.way.answered(self.desk.books, self.id, ask, lambda: self.exchange.started)
+
+    async def _whole(self) -> Answer:
+        way = self.way
+        if way.endpoint.connection.provider == "embedded":
+            raw = await embedded.whole(way.outgoing)
+        else:
+            async with self._asking() as response:
+                self._first_byte = upstream.clock()
+                raw = await response.read()
+        return read_answer(way.outgoing.api, raw, f"chatcmpl-{self.id}")
 
     def _asking(self) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        key = None if self.claim is None else self.claim.upstream_key
-        connection = self.route.endpoint.connection
-        return self.desk.upstream.ask(connection, self.outgoing, key=key, retried=self._retried)
-
-    async def _retried(self, reason: str) -> None:
-        """Record that the first dispatch came back empty, before the second one leaves."""
-        failed = serving.AttemptFailed(request=self.id, dispatch=0, reason=reason, worst_case=self._worst_case)
-        await self.desk.books.record(serving.RetryDispatch(failed=failed))
+        way = self.way
+        dispatch = Dispatch(way.endpoint.connection, way.outgoing, way.upstream_key(self.claim), way.timeout)
+        return self.desk.upstream.ask(dispatch, retried=lambda reason: way.stale(self.desk.books, self.id, reason))
 
     # A stream.
 
-    async def _stream(self) -> Ending:
-        kind = ResponsesStream if self.outgoing.api == "responses" else ChatStream
-        stream = kind(wants_usage=self.request.wants_usage, fallback_id=f"chatcmpl-{self.id}")
+    async def _streamed(self) -> Ending:
         try:
-            await self.exchange.work(self._relay(stream))
-            closing = self._redact(stream.end() + TERMINAL)
-        except BrokenStream as error:
-            problem = upstream.broken(error, self.desk.upstream.redactor)
-            await self._fail_stream(problem, stream)
-            raise problem from error
+            stream, closing = await self.exchange.work(self._answered(self._one_stream))
         except Problem as problem:
-            await self._fail_stream(problem, stream)
+            await self._fail_stream(problem)
             raise
         except Ceased as ceased:
-            await self._abandon(ceased, stream)
+            await self._abandon(ceased)
             raise
         if not self.desk.ghost:
             self._sent.append(closing)
         body = b"".join(self._sent)
-        counts, cost = accounting.settled(self.route.endpoint, stream.usage)
-        blobs = Blobs()
-        await self.desk.books.end(
-            serving.RequestAnswered(
-                request=self.id,
-                response=self._kept(blobs, body, _EVENTS),
-                usage=counts,
-                cost=cost,
-                served_model=self._redact_name(stream.model),
-                as_pinned=served_as_pinned(self.route.endpoint, stream.model),
-                redacted=self._redacted,
-                latency_us=self._elapsed(),
-                first_byte_us=self._since_first_byte(),
-            ),
-            blobs,
-        )
+        counts, cost = accounting.settled(self.way.endpoint, stream.usage)
+        await self._end(body, _EVENTS, counts, cost, stream.model)
         await self.exchange.finish(closing)
         return Ending(200, self.headers, body, streamed=True)
 
-    async def _relay(self, stream: ChatStream | ResponsesStream) -> None:
+    async def _one_stream(self) -> tuple[Stream, bytes]:
+        """Pass one provider's stream on, but for its last frames, which are returned."""
+        kind = ResponsesStream if self.way.outgoing.api == "responses" else ChatStream
+        stream = self.stream = kind(wants_usage=self.request.wants_usage, fallback_id=f"chatcmpl-{self.id}")
+        try:
+            await self._relay(stream)
+            return stream, self._redact(stream.end() + TERMINAL)
+        except BrokenStream as error:
+            raise upstream.broken(error, self.desk.upstream.redactor) from error
+
+    async def _relay(self, stream: Stream) -> None:
         """Pass the provider's frames on as they come."""
         splitter = Splitter()
-        if self.route.endpoint.connection.provider == "embedded":
-            for part in await embedded.frames(self.outgoing):
+        if self.way.endpoint.connection.provider == "embedded":
+            for part in await embedded.frames(self.way.outgoing):
                 await self._pass_on(splitter.feed(part), stream)
             return
         async with self._asking() as response:
@@ -245,7 +268,7 @@ class Call:
                     return
             await self._pass_on(splitter.finish(), stream)
 
-    async def _pass_on(self, events: list[tuple[bytes, bytes]], stream: ChatStream | ResponsesStream) -> None:
+    async def _pass_on(self, events: list[tuple[bytes, bytes]], stream: Stream) -> None:
         parts: list[bytes] = []
         try:
             for name, data in events:
@@ -253,30 +276,31 @@ class Call:
         finally:  # what came before a broken frame is good
             await self._send(b"".join(parts), stream)
 
-    async def _send(self, part: bytes, stream: ChatStream | ResponsesStream) -> None:
+    async def _send(self, part: bytes, stream: Stream) -> None:
         if not part:
             return
         part = self._redact(part)
         if not self.exchange.started:
             self._first_byte = upstream.clock()
-            if stream.model is not None and not _kept_promise(self.route, stream.model):
-                raise _differs(self.route, stream.model)
+            if stream.model is not None and not _kept_promise(self.way.endpoint, stream.model):
+                raise _differs(self.way.endpoint, stream.model)
             await self.exchange.begin(self.headers)
         if not self.desk.ghost:
             self._sent.append(part)
         await self.exchange.pass_on(part)
 
-    async def _fail_stream(self, problem: Problem, stream: ChatStream | ResponsesStream) -> None:
-        counts, cost = accounting.settled(self.route.endpoint, stream.usage)
-        if stream.usage is None:
+    async def _fail_stream(self, problem: Problem) -> None:
+        usage = None if self.stream is None else self.stream.usage
+        counts, cost = accounting.settled(self.way.endpoint, usage)
+        if usage is None:
             cost = _cost_of(problem)
         await self._fail(problem, counts=counts, cost=cost)
 
     # Endings.
 
     async def _check_pinned(self, served: str | None, counts: serving.Counted, cost: int | None) -> None:
-        if not _kept_promise(self.route, served):
-            problem = _differs(self.route, served)
+        if not _kept_promise(self.way.endpoint, served):
+            problem = _differs(self.way.endpoint, served)
             await self._fail(problem, counts=counts, cost=cost)
             raise problem
 
@@ -286,7 +310,7 @@ class Call:
             serving.RequestFailed(
                 request=self.id,
                 status=problem.status,
-                code=_name_of(problem),
+                code=problems.name_of(problem),
                 error=self._kept(blobs, problem.envelope(), _JSON),
                 retry_after=problem.headers.get("Retry-After"),
                 partial=self._partial(blobs),
@@ -298,8 +322,9 @@ class Call:
             blobs,
         )
 
-    async def _abandon(self, ceased: Ceased, stream: ChatStream | ResponsesStream | None = None) -> None:
-        counts, cost = accounting.settled(self.route.endpoint, None if stream is None else stream.usage)
+    async def _abandon(self, ceased: Ceased) -> None:
+        usage = None if self.stream is None else self.stream.usage
+        counts, cost = accounting.settled(self.way.endpoint, usage)
         blobs = Blobs()
         await self.desk.books.end(
             serving.RequestAbandoned(
@@ -338,25 +363,20 @@ class Call:
         return max(0, int((self._first_byte - self._begun) * MICRO))
 
 
-def _name_of(problem: Problem) -> str:
-    """Return what a failure is called in its event: a provider's own code only where it is a name and not a text."""
-    return next((name for name in (problem.code, problem.kind) if name and _NAME.fullmatch(name)), problems.UPSTREAM)
-
-
 def _cost_of(problem: Problem) -> int | None:
     return problem.cost if isinstance(problem, upstream.UpstreamProblem) else 0
 
 
-def _kept_promise(route: Route, served: str | None) -> bool:
+def _kept_promise(endpoint: Endpoint, served: str | None) -> bool:
     """Tell whether the model is the one that the configuration pins by its served id; without a pin any will do."""
-    return route.endpoint.model.served_model_id is None or served_as_pinned(route.endpoint, served)
+    return endpoint.model.served_model_id is None or served_as_pinned(endpoint, served)
 
 
-def _differs(route: Route, served: str | None) -> upstream.UpstreamProblem:
+def _differs(endpoint: Endpoint, served: str | None) -> upstream.UpstreamProblem:
     named = "without a name" if served is None else f"named {served[:200]!r}"
     problem = upstream.UpstreamProblem(
         502,
-        f"a model {named} answered for {route.endpoint.alias}, which is pinned to another",
+        f"a model {named} answered for {endpoint.alias}, which is pinned to another",
         kind=problems.UPSTREAM,
         code="upstream_model_differs",
     )

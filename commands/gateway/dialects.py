@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from commands.gateway import responses
-from commands.gateway.requests import ChatRequest
+from commands.gateway.requests import ChatRequest, EmbeddingRequest, Request
 from ledger.families.providers import Endpoint
 from ledger.questions import EMBEDDED_BASE, PATHS
 
@@ -34,9 +34,13 @@ class Outgoing(msgspec.Struct, frozen=True):
         return base.removesuffix("/") + PATHS[self.api] + mark + query
 
 
-def outgoing(endpoint: Endpoint, request: ChatRequest) -> Outgoing:
+def outgoing(endpoint: Endpoint, request: Request) -> Outgoing:
     """Return a request as its provider is asked; a Problem names a parameter that can't be passed on."""
     base_url = endpoint.connection.base_url or EMBEDDED_BASE
+    if isinstance(request, EmbeddingRequest):
+        return Outgoing("embeddings", base_url, _encode(request.parts | {"model": endpoint.model.model}))
+    if not isinstance(request, ChatRequest):
+        raise TypeError(request)
     if through_responses(endpoint, request):
         return Outgoing("responses", base_url, responses.request_body(endpoint, request))
     return Outgoing("chat.completions", base_url, _chat_body(endpoint, request))

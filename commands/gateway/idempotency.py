@@ -13,10 +13,10 @@ import msgspec
 
 from commands.gateway import problems
 from commands.gateway.books import Books
-from commands.gateway.calls import Call, Desk, Ending, route_header
+from commands.gateway.calls import Call, Desk, Ending, route_headers
 from commands.gateway.exchange import JSON, Exchange, Headers
 from commands.gateway.problems import Problem
-from commands.gateway.requests import ChatRequest
+from commands.gateway.requests import Request
 from commands.opening import now_us
 from ledger.errors import Refusal
 from ledger.event import Event
@@ -80,14 +80,14 @@ class Repeats:
         self._keep_us = keep_us
         self._flights: dict[str, Flight] = {}
 
-    async def answer(self, exchange: Exchange, request: ChatRequest, key: str) -> None:
+    async def answer(self, exchange: Exchange, request: Request, key: str) -> None:
         """Answer from the journal, with the attempt in flight, or by a new attempt."""
-        scope = serving.scope_of(self.desk.identity, serving.CHAT, key)
+        scope = serving.scope_of(self.desk.identity, request.route, key)
         fingerprint = request.fingerprint()
         while not await self._answered(exchange, request, scope, fingerprint):
             continue
 
-    async def _answered(self, exchange: Exchange, request: ChatRequest, scope: str, fingerprint: str) -> bool:
+    async def _answered(self, exchange: Exchange, request: Request, scope: str, fingerprint: str) -> bool:
         """Answer, if that can be done without looking again first."""
         flight = self._flights.get(scope)
         if flight is not None:
@@ -103,7 +103,7 @@ class Repeats:
             return True
         return await self._attempt(exchange, request, self._next(scope, fingerprint, last))
 
-    async def _attempt(self, exchange: Exchange, request: ChatRequest, claim: serving.Claim) -> bool:
+    async def _attempt(self, exchange: Exchange, request: Request, claim: serving.Claim) -> bool:
         """Ask anew; False when another process was first."""
         flight = Flight(claim.fingerprint, asyncio.get_running_loop().create_future())
         self._flights[claim.scope] = flight
@@ -150,9 +150,8 @@ class Repeats:
                 410, f"the recorded answer can't be repeated: {refusal.what}", kind=problems.INTERNAL,
                 code="answer_not_kept", headers={"x-should-retry": "false"},
             ) from refusal  # fmt: skip
-        await _repeat(
-            exchange, Ending(200, [route_header(last.accepted.alias)], body, last.accepted.streamed), answered.request
-        )
+        headers = route_headers(answered.alias or last.accepted.alias, None, answered.decision)
+        await _repeat(exchange, Ending(200, headers, body, last.accepted.streamed), answered.request)
 
     async def _elsewhere(self, attempt: Attempt) -> Ending | None:
         """Wait for an attempt that isn't in this process's hands; None when the key must be looked up again."""

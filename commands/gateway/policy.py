@@ -26,6 +26,7 @@ def routed(journal: Journal, project: str) -> Routed:
         project=project,
         policy=policy.id,
         incumbent=policy.incumbent,
+        tolerance=policy.tolerance,
         evidence={candidate.alias: candidate.endpoint for candidate in policy.candidates},
         decide=decided,
     )

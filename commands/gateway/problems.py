@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 INVALID = "invalid_request_error"
 UPSTREAM = "upstream_error"
 INTERNAL = "api_error"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Problem(Exception):
@@ -35,6 +37,11 @@ class Problem(Exception):
     def envelope(self) -> bytes:
         """Return the JSON that the client gets."""
         return envelope({"message": self.message, "type": self.kind, "param": self.param, "code": self.code})
+
+
+def name_of(problem: Problem) -> str:
+    """Return what a failure is called in its event: a provider's own code only where it is a name and not a text."""
+    return next((name for name in (problem.code, problem.kind) if name and _NAME.fullmatch(name)), UPSTREAM)
 
 
 def envelope(error: dict[str, Any]) -> bytes:
@@ -70,6 +77,21 @@ def unknown_model(model: str, known: tuple[str, ...]) -> Problem:
         code="model_not_found",
         param="model",
     )
+
+
+def none_allowed(name: str) -> Problem:
+    """Say that the request's own list of models leaves none that could answer."""
+    return Problem(
+        400,
+        f"x-exp-allowed-models leaves no model that could answer for {name[:200]!r}",
+        code="model_not_allowed",
+        param="x-exp-allowed-models",
+    )
+
+
+def other_interface(model: str, path: str) -> Problem:
+    """Say that a model is asked elsewhere."""
+    return Problem(400, f"the model {model!r} is served at {path} only", code="model_not_supported", param="model")
 
 
 def unreadable(message: str, param: str | None = None) -> Problem:

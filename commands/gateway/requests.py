@@ -1,4 +1,4 @@
-"""Requests: a chat completion's body, read strictly and kept exactly.
+"""Requests: bodies, read strictly and kept exactly.
 
 What the gateway needs is validated here; everything else is passed on as the client wrote it, down to the spelling of
 its numbers. msgspec reads it rather than pydantic: this is on the path of every request.
@@ -8,18 +8,42 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 
 from commands.gateway import problems
 from ledger import digests
+from ledger.families import serving
 
 _CHARSET = re.compile(r"charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii"})
 _EXACT_FLOAT = 2**53
 
+S = TypeVar("S")
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Request(Protocol):
+    """What every route's requests have."""
+
+    route: ClassVar[str]
+    body: bytes
+
+    @property
+    def model(self) -> str:
+        """The model that the client named."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is a stream."""
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether the client asked for the usage chunk."""
+
+    def fingerprint(self) -> str:
+        """Return the digest of the body whatever its key order, white space and spelling of numbers."""
 
 
 class Message(msgspec.Struct):
@@ -56,10 +80,16 @@ class Chat(msgspec.Struct):
 class ChatRequest(msgspec.Struct):
     """A body as it came, its parts as they were spelled, and what the gateway reads in it."""
 
+    route: ClassVar[str] = serving.CHAT
     body: bytes
     parts: dict[str, msgspec.Raw]
     plain: dict[str, Any]
     chat: Chat
+
+    @property
+    def model(self) -> str:
+        """The model that the client named."""
+        return self.chat.model
 
     @property
     def streamed(self) -> bool:
@@ -79,7 +109,50 @@ class ChatRequest(msgspec.Struct):
 
     def fingerprint(self) -> str:
         """Return the digest of the body whatever its key order, white space and spelling of numbers."""
-        return digests.content_digest(_sorted.encode(self.plain))
+        return fingerprint(self.plain)
+
+
+class Embedding(msgspec.Struct):
+    """The parameters of a request for embeddings that the gateway itself reads."""
+
+    model: str
+    input: str | Annotated[list[Any], msgspec.Meta(min_length=1)]
+    dimensions: Positive | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+
+
+class EmbeddingRequest(msgspec.Struct):
+    """A request for embeddings: its body as it came, and what the gateway reads in it."""
+
+    route: ClassVar[str] = serving.EMBEDDINGS
+    body: bytes
+    parts: dict[str, msgspec.Raw]
+    plain: dict[str, Any]
+    embedding: Embedding
+
+    @property
+    def model(self) -> str:
+        """The model that the client named."""
+        return self.embedding.model
+
+    @property
+    def streamed(self) -> bool:
+        """Vectors come in one piece."""
+        return False
+
+    @property
+    def wants_usage(self) -> bool:
+        """Usage is part of the answer."""
+        return False
+
+    def fingerprint(self) -> str:
+        """Return the digest of the body whatever its key order, white space and spelling of numbers."""
+        return fingerprint(self.plain)
+
+
+def fingerprint(plain: dict[str, Any]) -> str:
+    """Return the digest of a body whatever its key order, white space and spelling of numbers."""
+    return digests.content_digest(_sorted.encode(plain))
 
 
 def _number(literal: str) -> float | int:
@@ -115,12 +188,33 @@ def check_content(content_type: str | None, content_encoding: str | None) -> Non
 
 def read_chat(body: bytes) -> ChatRequest:
     """Return the request that a body holds; a Problem says what is wrong with it."""
+    plain, parts, chat = _read(body, Chat)
+    return ChatRequest(body, parts, plain, chat)
+
+
+def read_embedding(body: bytes) -> EmbeddingRequest:
+    """Return the request for embeddings that a body holds; a Problem says what is wrong with it."""
+    plain, parts, embedding = _read(body, Embedding)
+    given = embedding.input
+    if isinstance(given, list) and not (_all(given, str) or _all(given, int) or all(_all(one, int) for one in given)):
+        raise problems.unreadable(
+            "input must be a text, a list of texts, tokens, or a list of lists of tokens", "input"
+        )
+    return EmbeddingRequest(body, parts, plain, embedding)
+
+
+def _all(values: object, kind: type) -> bool:
+    return isinstance(values, list) and bool(values) and all(type(value) is kind for value in values)
+
+
+def _read(body: bytes, shape: type[S]) -> tuple[dict[str, Any], dict[str, msgspec.Raw], S]:
+    """Return a body's values, its parts as they were spelled, and the parameters that the gateway reads."""
     try:
         plain = _plain.decode(body)
         if not isinstance(plain, dict):
             raise problems.unreadable("the body must be a JSON object")
         _named_once.decode(body.decode())
-        return ChatRequest(body, _parts.decode(body), plain, msgspec.convert(plain, Chat))
+        return plain, _parts.decode(body), msgspec.convert(plain, shape)
     except msgspec.ValidationError as error:
         raise problems.unreadable(str(error), _parameter(str(error))) from error
     except (ValueError, RecursionError) as error:

@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from commands.gateway import problems
 from commands.gateway.app import App
+from commands.gateway.attempts import Rules, check_rules
 from commands.gateway.books import Books
 from commands.gateway.calls import Desk
 from commands.gateway.idempotency import Repeats
@@ -44,11 +45,11 @@ OLDEST_FIRST = (20_000, 20, 50)
 class PortTaken(Refusal, name="port-taken", exit_code=75):
     """The gateway can't listen where it was told to."""
 
-    def __init__(self, port: int, reason: str) -> None:
+    def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(
             f"port {port} can't be listened on: {reason}",
-            where=f"{HOST}:{port}",
-            remedy="stop what listens there, or choose another --port (0 takes any that is free)",
+            where=f"{host}:{port}",
+            remedy="stop what listens there, or choose another --port (0 takes any that is free) or --host",
         )
 
 
@@ -60,7 +61,8 @@ class Settings(msgspec.Struct, frozen=True):
     port: int
     ghost: bool = False
     graceful_timeout: float = 30.0
-    upstream_timeout: float = 600.0
+    rules: Rules = Rules()
+    host: str = HOST
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -100,9 +102,12 @@ class _Server(uvicorn.Server):
 def serve(settings: Settings, said: Said) -> None:
     """Serve until told to stop."""
     families = (providers.FAMILY, policies.FAMILY, serving.FAMILY)
-    with open_journal(settings.root, "run", *families) as journal, listening_socket(settings.port) as listener:
+    with (
+        open_journal(settings.root, "run", *families) as journal,
+        listening_socket(settings.host, settings.port) as listener,
+    ):
         path, key = key_file(settings.root)
-        directory = _directory(journal, settings.project)
+        directory = _directory(journal, settings)
         _note_key(journal, key)
         _settle_lost(journal)
         if directory.shadowed is not None:
@@ -114,29 +119,36 @@ def serve(settings: Settings, said: Said) -> None:
 
 
 @contextlib.contextmanager
-def listening_socket(port: int) -> Iterator[socket.socket]:
-    """Yield a socket bound to loopback; PortTaken when that can't be had."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def listening_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a socket bound to an address of this machine; PortTaken when that can't be had."""
+    try:
+        (family, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise PortTaken(host, port, getattr(error, "strerror", None) or str(error)) from error
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
+        listener.bind(address)
     except OSError as error:
         listener.close()
-        raise PortTaken(port, error.strerror or str(error)) from error
+        raise PortTaken(host, port, error.strerror or str(error)) from error
     try:
         yield listener
     finally:
         listener.close()
 
 
-def _directory(journal: Journal, project: str | None) -> Directory:
+def _directory(journal: Journal, settings: Settings) -> Directory:
     configured: providers.Providers = journal.state(providers.FAMILY)
-    endpoints = {
-        alias: configured.endpoint(alias)
-        for alias, model in sorted(configured.models.items())
-        if model.capabilities.supports_completions
-    }
-    return Directory(endpoints, None if project is None else routed(journal, project))
+    endpoints = {alias: configured.endpoint(alias) for alias in sorted(configured.models)}
+    check_rules(settings.rules, endpoints)
+
+    def kept(session: str) -> str | None:
+        found = journal.find(serving.SessionKept, session)
+        return found.event.alias if found is not None and isinstance(found.event, serving.SessionKept) else None
+
+    project = None if settings.project is None else routed(journal, settings.project)
+    return Directory(endpoints, project, rules=settings.rules, kept=kept)
 
 
 def _note_key(journal: Journal, key: str) -> None:
@@ -164,17 +176,19 @@ class _Running:
     def __init__(self, journal: Journal, directory: Directory, settings: Settings, key: str) -> None:
         digest = digest_of(key)
         self._books = Books(journal)
-        self._upstream = Upstream(timeout=settings.upstream_timeout)
+        self._upstream = Upstream()
         self._upstream.keep_out(key)
         self._upstream.learn_credentials(tuple(journal.state(providers.FAMILY).connections.values()))
         desk = Desk(self._books, self._upstream, directory, identity_of(digest), ghost=settings.ghost)
         self._app = App(desk, Repeats(desk), digest)
+        self._host = settings.host
         self._graceful_timeout = settings.graceful_timeout
         self._server: _Server | None = None
 
     async def run(self, listener: socket.socket, listening: Callable[[str], None]) -> None:
         """Serve, then record what is still owed."""
-        url = f"http://{HOST}:{listener.getsockname()[1]}"
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        url = f"http://{shown}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             self._app,
             http=_Protocol,

@@ -46,6 +46,15 @@ class UpstreamProblem(problems.Problem):
     cost: int | None = 0
 
 
+class Dispatch(msgspec.Struct, frozen=True):
+    """One physical request: where it goes, what is sent, under which key, and how long the provider may be silent."""
+
+    connection: Connection
+    outgoing: Outgoing
+    key: str | None
+    timeout: float
+
+
 class _Line(ResponseHandler):
     """A connection that knows whether it served before, and whether a byte came back for the request it has now."""
 
@@ -82,10 +91,10 @@ class _Connector(aiohttp.TCPConnector):
 class Upstream:
     """Asks providers. Credentials are read when a call needs them, and never leave in any text."""
 
-    def __init__(self, *, timeout: float) -> None:
-        self._timeout = timeout
+    def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._urls: dict[str, URL] = {}
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._secrets: set[str] = set()
         self.redactor = Redactor()
 
@@ -93,7 +102,6 @@ class Upstream:
         """Open the session; only inside the loop that will use it."""
         self._session = aiohttp.ClientSession(
             connector=_Connector(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
         )
@@ -127,11 +135,9 @@ class Upstream:
                 self.credential(connection)
 
     @contextlib.asynccontextmanager
-    async def ask(
-        self, connection: Connection, outgoing: Outgoing, *, key: str | None, retried: Retried
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def ask(self, dispatch: Dispatch, *, retried: Retried) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield a response with status 200; an UpstreamProblem otherwise."""
-        response = await self._response(connection, outgoing, key, retried)
+        response = await self._response(dispatch, retried)
         try:
             if response.status != OK:
                 raise await self._refused(response)
@@ -143,19 +149,17 @@ class Upstream:
         finally:
             response.close() if not response.content.at_eof() else response.release()
 
-    async def _response(
-        self, connection: Connection, outgoing: Outgoing, key: str | None, retried: Retried
-    ) -> aiohttp.ClientResponse:
+    async def _response(self, dispatch: Dispatch, retried: Retried) -> aiohttp.ClientResponse:
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "exp-gateway"}
-        credential = self.credential(connection)
+        credential = self.credential(dispatch.connection)
         if credential is not None:
             headers["Authorization"] = f"Bearer {credential}"
-        if key is not None:
-            headers["Idempotency-Key"] = key
+        if dispatch.key is not None:
+            headers["Idempotency-Key"] = dispatch.key
         lines: list[_Line] = []
         _lines.set(lines)
         try:
-            return await self._post(outgoing, headers)
+            return await self._post(dispatch, headers)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             if not lines or not lines[-1].stale:
                 raise _unreachable(error) from error
@@ -165,19 +169,25 @@ class Upstream:
         except aiohttp.ClientError as error:
             raise _unreachable(error) from error
         try:
-            return await self._post(outgoing, headers)
+            return await self._post(dispatch, headers)
         except TimeoutError as error:
             raise _timed_out() from error
         except aiohttp.ClientError as error:
             raise _unreachable(error) from error
 
-    async def _post(self, outgoing: Outgoing, headers: dict[str, str]) -> aiohttp.ClientResponse:
+    async def _post(self, dispatch: Dispatch, headers: dict[str, str]) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the session isn't open")
+        outgoing, timeout = dispatch.outgoing, self._timeouts.get(dispatch.timeout)
+        if timeout is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=dispatch.timeout)
+            self._timeouts[dispatch.timeout] = timeout
         url = self._urls.get(outgoing.url)
         if url is None:
             url = self._urls[outgoing.url] = URL(outgoing.url)
-        return await self._session.post(url, data=outgoing.body, headers=headers, allow_redirects=False)
+        return await self._session.post(
+            url, data=outgoing.body, headers=headers, allow_redirects=False, timeout=timeout
+        )
 
     async def _refused(self, response: aiohttp.ClientResponse) -> UpstreamProblem:
         """Return what a client is told of a provider's error."""

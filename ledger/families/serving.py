@@ -18,6 +18,7 @@ from ledger.money import NanoUSD
 from ledger.prompt import Usage
 
 CHAT = "chat.completions"
+EMBEDDINGS = "embeddings"
 
 
 class RequestAlreadyAccepted(Refusal, name="request-already-accepted", exit_code=73):
@@ -28,6 +29,17 @@ class RequestAlreadyAccepted(Refusal, name="request-already-accepted", exit_code
             f"request {holder} holds this idempotency key",
             where="the gateway's journal",
             remedy="wait for that request and send its answer",
+        )
+
+
+class SessionKeptElsewhere(Refusal, name="session-kept-elsewhere", exit_code=115):
+    """Another request of the same session was first, and went to another model."""
+
+    def __init__(self, alias: str) -> None:
+        super().__init__(
+            f"this session is kept with the model {alias}",
+            where="the gateway's journal",
+            remedy="send the request to that model",
         )
 
 
@@ -156,14 +168,61 @@ class RouteDecided(RequestEvent):
     policy: str | None = None
     candidates: tuple[Considered, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
+    session: str | None = None
+    dial: int | None = None
+    allowed: tuple[str, ...] | None = None
+
+
+@event("session-kept@1")
+class SessionKept(Event):
+    """Which model a session's requests go to from now on, so that its provider's prompt cache pays."""
+
+    session: str
+    alias: str
+    request: str
+
+    @property
+    def stream(self) -> str:
+        """One stream a session."""
+        return f"session:{self.session[3:35]}"
+
+    @property
+    def key(self) -> str:
+        """A session is kept once. Its digest covers the policy: another policy decides anew."""
+        return self.session
 
 
 @event("attempt-failed@1")
 class AttemptFailed(RequestEvent):
-    """A dispatch got no byte back and is followed by another, whose worst case comes on top."""
+    """A dispatch brought no answer and is followed by another, whose worst case comes on top.
+
+    A cost of None is unknown: the dispatch's worst case stays counted.
+    """
 
     dispatch: int
     reason: str
+    worst_case: NanoUSD | None
+    alias: str = ""
+    status: int | None = None
+    cost: NanoUSD | None = None
+    pause_us: int = 0
+
+    @property
+    def key(self) -> str:
+        """One a dispatch."""
+        return f"{self.request}:{self.dispatch}"
+
+
+@event("request-rerouted@1")
+class RequestRerouted(RequestEvent):
+    """The next dispatch goes to another model, and may cost this much."""
+
+    dispatch: int
+    alias: str
+    reason: str
+    api: str
+    base_url: str
+    sent: str
     worst_case: NanoUSD | None
 
     @property
@@ -176,7 +235,8 @@ class AttemptFailed(RequestEvent):
 class RequestAnswered(RequestEvent):
     """A request's answer: the exact bytes that its client gets, unless content isn't kept.
 
-    A cost of None is unknown: the worst case stays counted.
+    A cost of None is unknown: the worst case stays counted. ``alias`` is the model that answered after all, and
+    ``decision`` the event that says why.
     """
 
     response: BlobRef | None
@@ -187,6 +247,8 @@ class RequestAnswered(RequestEvent):
     redacted: bool
     latency_us: int
     first_byte_us: int
+    alias: str | None = None
+    decision: str | None = None
 
 
 @event("request-failed@1")
@@ -269,11 +331,13 @@ class AcceptRequest(Command):
 
     accepted: RequestAccepted
     decided: RouteDecided
+    kept: SessionKept | None = None
 
     @property
     def looks_up(self) -> tuple[tuple[str, str], ...]:
-        """Whoever accepted under the same key."""
-        return ((RequestAccepted.kind, self.accepted.key),)
+        """Whoever accepted under the same key, and the model that the session is kept with."""
+        claimed = (RequestAccepted.kind, self.accepted.key)
+        return (claimed,) if self.kept is None else (claimed, (SessionKept.kind, self.kept.session))
 
 
 class RefuseRequest(Command):
@@ -288,9 +352,10 @@ class RefuseRequest(Command):
 
 
 class RetryDispatch(Command):
-    """Record a dispatch without an answer, before the next one leaves."""
+    """Record a dispatch without an answer, and where the next one goes, before it leaves."""
 
     failed: AttemptFailed
+    rerouted: RequestRerouted | None = None
 
 
 class EndRequest(Command):
@@ -314,8 +379,7 @@ def decide(command: Command, state: Serving, found: Found) -> tuple[Event, ...]:
     if isinstance(command, AcceptRequest):
         return _accepted(command, found)
     if isinstance(command, RetryDispatch):
-        holder = state.open.get(command.failed.request)
-        return () if holder is None or holder.dispatches != command.failed.dispatch + 1 else (command.failed,)
+        return _again(command, state)
     if isinstance(command, RefuseRequest):
         return () if found(RequestRefused.kind, command.refused.request) is not None else (command.refused,)
     if isinstance(command, EndRequest):
@@ -328,10 +392,28 @@ def decide(command: Command, state: Serving, found: Found) -> tuple[Event, ...]:
 def _accepted(command: AcceptRequest, found: Found) -> tuple[Event, ...]:
     holder = found(RequestAccepted.kind, command.accepted.key)
     if holder is None:
-        return command.accepted, command.decided
+        return command.accepted, command.decided, *_kept(command.kept, found)
     if not isinstance(holder, RequestAccepted) or holder.request != command.accepted.request:
         raise RequestAlreadyAccepted(getattr(holder, "request", "another"))
     return ()
+
+
+def _kept(kept: SessionKept | None, found: Found) -> tuple[SessionKept, ...]:
+    if kept is None:
+        return ()
+    before = found(SessionKept.kind, kept.session)
+    if not isinstance(before, SessionKept):
+        return (kept,)
+    if before.alias != kept.alias:
+        raise SessionKeptElsewhere(before.alias)
+    return ()
+
+
+def _again(command: RetryDispatch, state: Serving) -> tuple[Event, ...]:
+    holder = state.open.get(command.failed.request)
+    if holder is None or holder.dispatches != command.failed.dispatch + 1:
+        return ()
+    return (command.failed,) if command.rerouted is None else (command.failed, command.rerouted)
 
 
 def evolve(state: Serving, event: Event) -> Serving:
@@ -342,6 +424,8 @@ def evolve(state: Serving, event: Event) -> Serving:
         _tally(state, event.alias).requests += 1
     elif isinstance(event, AttemptFailed):
         _retried(state, event)
+    elif isinstance(event, RequestRerouted):
+        _rerouted(state, event)
     elif isinstance(event, ENDINGS):
         _ended(state, event)
     elif isinstance(event, GatewayKeyIssued):
@@ -357,11 +441,28 @@ def _tally(state: Serving, alias: str) -> Tally:
 
 
 def _retried(state: Serving, event: AttemptFailed) -> None:
-    """Count the failed dispatch's worst case as ambiguous; the reservation goes on for the next one."""
+    """Count what the failed dispatch cost, or its worst case as ambiguous; the reservation goes on for the next one."""
     holder = state.open.get(event.request)
-    if holder is not None:
-        holder.dispatches += 1
+    if holder is None:
+        return
+    holder.dispatches += 1
+    if event.cost is None:
         state.ambiguous += event.worst_case or 0
+        state.unpriced += event.worst_case is None
+    else:
+        state.settled += event.cost
+        _tally(state, holder.alias).cost += event.cost
+
+
+def _rerouted(state: Serving, event: RequestRerouted) -> None:
+    """Reserve what the next dispatch may cost instead of what the last one might."""
+    holder = state.open.get(event.request)
+    if holder is None:
+        return
+    state.reserved += (event.worst_case or 0) - (holder.worst_case or 0)
+    _tally(state, holder.alias).requests -= 1
+    _tally(state, event.alias).requests += 1
+    holder.alias, holder.worst_case = event.alias, event.worst_case
 
 
 def _ended(state: Serving, event: RequestEvent) -> None:
@@ -390,7 +491,9 @@ FAMILY = Family(
         RequestAccepted,
         RequestRefused,
         RouteDecided,
+        SessionKept,
         AttemptFailed,
+        RequestRerouted,
         RequestAnswered,
         RequestFailed,
         RequestAbandoned,

@@ -309,3 +309,20 @@ def test_credentials_come_from_the_environment_of_the_call_and_are_nowhere_in_th
     for folder, _, names in os.walk(gateway.root):
         for name in names:
             assert SECRET.encode() not in (Path(folder) / name).read_bytes()
+
+
+@pytest.mark.parametrize(("host", "reached"), [("127.0.0.2", "127.0.0.2"), ("localhost", "localhost")])
+def test_another_address_is_listened_on_only_when_it_is_asked_for(root: Path, host: str, reached: str) -> None:
+    with Gateway(root, "--host", host) as gateway:
+        assert gateway.url == f"http://{host}:{gateway.port}"
+        with socket.create_connection((reached, gateway.port), timeout=5):
+            pass
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host", "x" * 300])
+def test_an_address_that_is_not_this_machines_is_refused_by_name(root: Path, host: str) -> None:
+    refused = run(root, "--host", host)
+    assert refused.returncode == 75
+    assert host[:20] in refused.stderr
+    assert "--host" in refused.stderr
+    assert "Traceback" not in refused.stderr

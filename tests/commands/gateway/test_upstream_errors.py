@@ -204,4 +204,4 @@ def test_a_key_file_that_is_a_pipe_holds_nothing_up(tmp_path: Path) -> None:
         name="piped", provider="openai-compatible", base_url="http://127.0.0.1:9/v1", api_key_file=str(pipe)
     )
     with pytest.raises(Problem, match="regular file"):
-        Upstream(timeout=1.0).credential(connection)
+        Upstream().credential(connection)
