@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ledger import digests
+from ledger import digests, store
 from ledger.errors import Refusal
 from ledger.inspecting import Inspected
 from ledger.proving import checkpoint
@@ -58,18 +58,19 @@ class BackedUp(NamedTuple):
     size: int
 
 
-def back_up(path: Path, output: Path) -> BackedUp:
+def back_up(path: Path, output: Path, *, vfs: str | None = None) -> BackedUp:
     """Copy the journal to a file that isn't there yet; it appears whole and verified, or not at all."""
     if output.exists() or output.is_symlink():
         raise BackupInTheWay(output)
     partial = output.with_name(f"{output.name}.partial-{os.getpid()}")
-    store = Store(path)
+    source = Store(path, vfs=vfs)
     try:
         _make_private(partial)
         try:
-            store.copy_to(partial)
-            made = _verified(store, partial)
+            source.copy_to(partial)
+            made = _verified(source, partial)
             os.link(partial, output)  # unlike a rename, never over what came there meanwhile
+            store.sync(output.parent)
         except FileExistsError:
             raise BackupInTheWay(output) from None
         except DISK_ERRORS as error:
@@ -78,7 +79,7 @@ def back_up(path: Path, output: Path) -> BackedUp:
             for leftover in (partial, *(partial.with_name(partial.name + end) for end in ("-wal", "-shm", "-journal"))):
                 leftover.unlink(missing_ok=True)
     finally:
-        store.close()
+        source.close()
     return made
 
 
@@ -91,13 +92,13 @@ def _make_private(partial: Path) -> None:
         raise BackupNowhere(partial, error.strerror or str(error)) from error
 
 
-def _verified(store: Store, partial: Path) -> BackedUp:
+def _verified(source: Store, partial: Path) -> BackedUp:
     """Check the copy in full, and that it is of this journal."""
     findings = verify(partial, full=True)
     copy = Inspected(partial)
     try:
         seq, head = copy.last()
-        if not findings and seq and store.head(seq) != head:
+        if not findings and seq and source.head(seq) != head:
             findings = [Finding("chain-broken", seq, f"event {seq}", "it isn't a copy of this journal", "")]
         if findings:
             raise BackupUnsound(partial, findings)

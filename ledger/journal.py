@@ -83,7 +83,7 @@ class Journal:
         there = is_there(root, NAME)
         journal = cls(path, families, Author(actor), clock)
         if create and not there:
-            _create(root, path, origin)
+            _create(root, path, origin, vfs)
         journal._vfs = vfs
         journal._store = Store(path, vfs=vfs)
         try:
@@ -398,7 +398,7 @@ class Journal:
         self.close()
 
 
-def _create(root: Path, path: Path, origin: str | None) -> None:
+def _create(root: Path, path: Path, origin: str | None, vfs: str | None) -> None:
     """Make the root, private and ignored by git, and an empty journal in it."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -412,7 +412,7 @@ def _create(root: Path, path: Path, origin: str | None) -> None:
     try:
         with sidecar.held():
             if not path.exists():
-                store.create(path, origin)
+                store.create(path, origin, vfs=vfs)
     except (apsw.Error, OSError) as error:
         raise store.named(path, error) from error
     finally:

@@ -103,13 +103,13 @@ def unpack(size: int, codec: str, stored: bytes) -> bytes | None:
     return stored if len(stored) == size else None
 
 
-def create(path: Path, origin: str | None) -> None:
+def create(path: Path, origin: str | None, *, vfs: str | None = None) -> None:
     """Make an empty journal at the path, whole or not at all. The caller holds the lock beside it."""
     fresh = path.with_name(path.name + ".new")
     for leftover in (fresh, fresh.with_name(fresh.name + "-wal"), fresh.with_name(fresh.name + "-shm")):
         leftover.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    connection = apsw.Connection(str(fresh), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = apsw.Connection(str(fresh), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     try:
         _pragma(connection, f"page_size = {PAGE_BYTES}")
         _pragma(connection, "journal_mode = WAL")
@@ -126,10 +126,11 @@ def create(path: Path, origin: str | None) -> None:
     finally:
         connection.close()
     fresh.rename(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file's content, or the names in a folder, on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -173,6 +174,7 @@ class Store:
         except (apsw.Error, OSError) as error:
             raise named(path, error) from error
         self.path = path
+        self._vfs = vfs
         self.reading = OWN  # the origin whose events are found by kind, stream and key
         self._name = str(path)
         self._log = f"{path}-wal"
@@ -412,13 +414,13 @@ class Store:
     def copy_to(self, path: Path) -> None:
         """Write all that is committed now to an empty file, and nothing of what was deleted; others go on writing."""
         self._connection.execute("VACUUM INTO ?", (str(path),))
-        copy = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        copy = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
         try:
             _pragma(copy, "journal_mode = WAL")
         finally:
             copy.close()
         for place in (path, path.parent):
-            _sync(place)
+            sync(place)
 
     def close(self) -> None:
         self._connection.close()
