@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from commands.opening import read_journal
 from ledger import digests, families
 from ledger.errors import Refusal
-from ledger.event import KINDS, Event
+from ledger.event import KINDS, Event, Family
 from ledger.families.contents import ContentErased
 from ledger.families.traces import TraceImported, lineage_of
 from ledger.refusals import SHOWN
+from ledger.store import OWN
 
 if TYPE_CHECKING:
     from ledger.journal import Journal
@@ -84,6 +88,39 @@ def find(journal: Journal, given: str) -> Named:
         if found:
             return found[0]
     raise IdUnknown(given)
+
+
+@contextlib.contextmanager
+def located(root: Path, given: str, *families_: Family) -> Iterator[tuple[Journal, Named]]:
+    """Open the root's journal and find what is meant: its own, or else what was imported from another origin.
+
+    The journal reads the origin that it was found in, so that whatever it rests on is of the same origin.
+    """
+    with read_journal(root, *families_) as journal:
+        try:
+            named = find(journal, given)
+        except IdUnknown:
+            elsewhere = _elsewhere(root, given, journal)
+            if elsewhere is None:
+                raise
+        else:
+            if named.record is None or named.record.origin == OWN:
+                yield journal, named
+                return
+            elsewhere = journal.origins()[named.record.origin]
+    with read_journal(root, *families_, reading=elsewhere) as journal:
+        yield journal, find(journal, given)
+
+
+def _elsewhere(root: Path, given: str, journal: Journal) -> str | None:
+    """Return the first other origin in which something goes by the name."""
+    for number, name in journal.origins().items():
+        if number == OWN:
+            continue
+        with read_journal(root, reading=name) as other, contextlib.suppress(IdUnknown):
+            find(other, given)
+            return name
+    return None
 
 
 def facts(record: Recorded) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def open_journal(
     )
 
 
-def read_journal(root: Path, *families: Family) -> Journal:
+def read_journal(root: Path, *families: Family, reading: str | None = None) -> Journal:
     """Open the root's journal to look at what is recorded; nobody waits for a process that only looks."""
     from ledger.journal import Journal  # noqa: PLC0415 - as above
 
-    return Journal.open(root, families, actor=f"exp {__version__}", clock=now_us)
+    return Journal.open(root, families, actor=f"exp {__version__}", clock=now_us, reading=reading)

@@ -21,11 +21,9 @@ def command(id_: str, root: Path, *, as_json: bool) -> None:
     Any unique beginning of an id will do. On a terminal whatever would act on it is left out; in a pipe or a file
     every byte is there.
     """
-    from commands.naming import find  # noqa: PLC0415 - loaded when the command runs
-    from commands.opening import read_journal  # noqa: PLC0415 - as above
+    from commands.naming import located  # noqa: PLC0415 - loaded when the command runs
 
-    with read_journal(root) as journal:
-        named = find(journal, id_)
+    with located(root, id_) as (journal, named):
         name = named.content or named.name
         data = journal.blob(named.content) if named.content else named.record.bytes if named.record else b""
     if as_json:

@@ -25,12 +25,10 @@ def command(id_: str, root: Path, *, as_json: bool) -> None:
 
     For a content: its beginning, and the events that name it. Any unique beginning of an id will do.
     """
-    from commands.naming import find  # noqa: PLC0415 - loaded when the command runs
-    from commands.opening import read_journal  # noqa: PLC0415 - as above
+    from commands.naming import located  # noqa: PLC0415 - loaded when the command runs
     from commands.render.json_text import json_text  # noqa: PLC0415 - as above
 
-    with read_journal(root) as journal:
-        named = find(journal, id_)
+    with located(root, id_) as (journal, named):
         shown = _content(journal, named) if named.record is None else _event(journal, named)
     if as_json:
         click.echo(json_text(shown, indent=2))

@@ -34,14 +34,13 @@ def command(id_: str, root: Path, depth: int, files: tuple[Path, ...], *, whole:
     """
     from commands.explaining.lineage import Lineage  # noqa: PLC0415 - loaded when the command runs
     from commands.explaining.tree import Tree, lines, plain, traces_in  # noqa: PLC0415 - as above
-    from commands.naming import find  # noqa: PLC0415 - as above
-    from commands.opening import read_journal  # noqa: PLC0415 - as above
+    from commands.naming import located  # noqa: PLC0415 - as above
     from commands.render.json_text import json_text  # noqa: PLC0415 - as above
     from ledger.families import providers  # noqa: PLC0415 - as above
 
-    with read_journal(root, providers.FAMILY) as journal:
+    with located(root, id_, providers.FAMILY) as (journal, named):
         lineage = Lineage(journal)
-        branch = Tree(lineage, depth=depth, width=None if whole else WIDTH).grow(lineage.of(find(journal, id_)))
+        branch = Tree(lineage, depth=depth, width=None if whole else WIDTH).grow(lineage.of(named))
         if files:
             from commands.explaining.origins import places  # noqa: PLC0415 - only where files are to be read
 

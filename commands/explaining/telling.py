@@ -96,6 +96,7 @@ def envelope(record: Recorded) -> dict[str, Any]:
         "version": record.version,
         "key": record.key,
         "cause": record.cause,
+        "origin": record.origin,
         "body": facts(record),
     }
 

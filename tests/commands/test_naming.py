@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from commands.naming import IdAmbiguous, IdUnknown, find
 from commands.opening import open_journal, read_journal
 from ledger import digests
+from ledger.drafts import Foreign
+from ledger.event import Blobs, Step
+from ledger.families import serving
+from ledger.families.imports import BundleImported, Counted
 from ledger.families.traces import TraceImported, decoded
-from tests.commands.reading import Journey
+from ledger.recorded import references
+from tests.commands.reading import Journey, Said
 
 
 def test_a_number_is_a_position(journey: Journey) -> None:
@@ -89,3 +96,41 @@ def test_a_trace_goes_by_the_name_its_producer_gave_it(journey: Journey) -> None
 def test_what_names_nothing_is_refused(text: str, journey: Journey) -> None:
     with read_journal(journey.root) as journal, pytest.raises(IdUnknown):
         find(journal, text)
+
+
+def test_what_was_imported_from_another_origin_is_found_and_read_there(
+    journey: Journey, tmp_path: Path, exp: Said
+) -> None:
+    blobs = Blobs()
+    with read_journal(journey.root) as journal:
+        origin = journal.origin
+        events = [record.bytes for record in journal.events()]
+        for stored in events:
+            for digest in references(stored):
+                blobs.put(journal.blob(digest.decode()))
+    with open_journal(tmp_path, "test", create=True) as journal:
+        counted = (Counted(origin=origin, events=len(events)),)
+        journal.admit(Foreign(origin, events, lambda _: (BundleImported(bundle="b3:0", origins=counted),)), blobs)
+    whole = exp.text("why", journey.ids["policy"], "--all")
+    exp.root = tmp_path
+    assert exp.text("why", journey.ids["policy"], "--all") == whole
+    assert exp.json("show", journey.ids["report"][:12])["origin"] == 2
+    assert exp.json("show", "7")["origin"] == 2
+    assert exp.text("cat", journey.ids["build"]) == next(one.decode() for one in events if b"build-completed" in one)
+    exp.text("why", "policy-zz", code=108)
+
+
+def test_a_request_whose_id_begins_another_s_is_found_by_its_whole_id(tmp_path: Path) -> None:
+    with open_journal(tmp_path, "test", serving.FAMILY, create=True) as journal:
+        for request in ("abcd-1", "abcd-12", "abcd-2"):
+            refused = serving.RequestRefused(
+                request=request, route="chat.completions", identity="me", status=400, code="bad"
+            )
+            journal.submit(Step(serving.FAMILY, serving.RefuseRequest(refused=refused))).result()
+    with read_journal(tmp_path) as journal:
+        for seq, request in enumerate(("abcd-1", "abcd-12", "abcd-2"), 1):
+            named = find(journal, request)
+            assert named.record is not None
+            assert (named.name, named.record.seq) == (request, seq)
+        with pytest.raises(IdAmbiguous):
+            find(journal, "abcd-")
