@@ -103,6 +103,7 @@ TREE = Branch(
         "ingest": Branch(
             "Import traces of many products.",
             {
+                "export": Leaf("ingest_export", "Write recorded traces as OTLP JSON."),
                 "files": Leaf("ingest", "Import files of traces without building."),
                 "show": Leaf("ingest_show", "Show what a project's imports gave and left out."),
             },

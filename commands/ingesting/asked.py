@@ -53,6 +53,12 @@ class Opened(NamedTuple):
 def opened(journal: Journal | None, wanted: Wanted, values: Redactor, skipped: Skipped) -> Opened:
     """Return the inputs that are named; nothing is read before they are iterated."""
     redaction = redacting(wanted.redact, wanted.rules, values, "" if journal is None else journal.origin)
+    if wanted.gateway:
+        from commands.ingesting.traffic import NothingServed, Traffic  # noqa: PLC0415 - few readings need it
+
+        if journal is None:
+            raise NothingServed
+        return Opened(Traffic(journal, redaction), redaction, Progress(0, "requests"))
     given = inputs(wanted.given, skipped)
     sizes = [one.size or 0 for one in given]
     progress = Progress(sum(sizes) if all(sizes) else 0, "bytes")
