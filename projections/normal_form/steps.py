@@ -52,7 +52,8 @@ class Reading(msgspec.Struct):
         self.words(span, given)
         acted = self.pairing.messages(at, span, given, made)
         text = "\n".join(filter(None, (message.text for message in made if message.role != "tool")))
-        self.final, self.closing = (text, span.place) if text and not acted else (None, "")
+        if made:  # a call that failed without a word takes back nothing
+            self.final, self.closing = (text, span.place) if text and not acted else (None, "")
         if not given and not made:
             self.silent.append(span)
 
