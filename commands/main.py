@@ -100,6 +100,12 @@ TREE = Branch(
         "diff": Leaf("diff", "Compare two runs, builds or calibrations."),
         "doctor": Leaf("doctor", "Say what the root is like and what needs doing."),
         "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
+        "export": Leaf("export", "Carry a run away in one file."),
+        "import": Branch(
+            "Bring in what was made elsewhere.",
+            {"bundle": Leaf("import_", "Bring in a bundle that `exp export` wrote.")},
+            default="bundle",
+        ),
         "ingest": Branch(
             "Import traces of many products.",
             {

@@ -29,3 +29,12 @@ def write(path: Path, content: str) -> None:
     except OSError as error:
         fresh.unlink(missing_ok=True)
         raise FileUnwritable(path, error.strerror or str(error)) from error
+
+
+class FileUnreadable(Refusal, name="file-unreadable", exit_code=243):
+    """A file that was named can't be read."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"the file can't be read: {problem}", where=str(path), remedy="give the path of a readable, regular file"
+        )

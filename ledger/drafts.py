@@ -142,7 +142,11 @@ class Draft:
             there = store.at_place(origin, event.stream, event.version)
             if there == ident:
                 continue
-            if there is not None or (event.key is not None and store.with_key(origin, event.kind, event.key)):
+            if (
+                origin == OWN
+                or there is not None
+                or (event.key is not None and store.with_key(origin, event.kind, event.key))
+            ):
                 raise refusals.OriginForked(path, foreign.origin, event.stream, event.version)
             for digest in {found.decode() for found in references(stored)} & self.submission.contents.keys():
                 if not self.newest.holds(digest):

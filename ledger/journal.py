@@ -321,6 +321,11 @@ class Journal:
 
     # Looking things up for a person.
 
+    def ids(self, upto: int) -> Iterator[bytes]:
+        """Return the ids of the first so many events, of whatever origin: the leaves of a checkpoint of that size."""
+        with self._lock, self._reading():
+            yield from self._store.ids(0, upto)
+
     def at(self, seq: int) -> Recorded | None:
         """Return the event at a position."""
         with self._lock, self._reading():

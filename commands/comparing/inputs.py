@@ -9,6 +9,7 @@ import msgspec
 
 from commands.replaying.calibrations import TRACE, labels_before
 from commands.replaying.endpoints import base_url_of
+from commands.replaying.imports import imports_of, sources_of
 from ledger import canonical
 from ledger.differences import ABSENT, Difference, differences
 from ledger.families import traces
@@ -50,7 +51,7 @@ def of_build(journal: Journal, build: Build) -> Json:
     """Return what a build was made of; traces are there by digest."""
     fit, held_out = build.manifest.wanted
     return {
-        "excluded": _excluded(journal, build.completed.source),
+        "excluded": _excluded(journal, build),
         "fit_tasks": fit,
         "held_out_tasks": held_out,
         "rule": build.manifest.rule.partition(";")[0],
@@ -66,13 +67,14 @@ def members(build: Build) -> dict[str, str]:
     return found
 
 
-def _excluded(journal: Journal, source: str) -> Json:
+def _excluded(journal: Journal, build: Build) -> Json:
     found: Json = {}
-    for record in journal.events(InputExcluded, stream=f"export:{source}"):
-        event = record.event
-        if isinstance(event, InputExcluded):
-            detail = None if event.detail is None else journal.blob(event.detail.blob).decode(errors="replace")
-            found.setdefault(event.place, {})[event.reason] = {"count": event.count, "detail": detail}
+    for source in sources_of(imports_of(journal, build.completed), build.completed.source):
+        for record in journal.events(InputExcluded, stream=f"export:{source}"):
+            event = record.event
+            if isinstance(event, InputExcluded):
+                detail = None if event.detail is None else journal.blob(event.detail.blob).decode(errors="replace")
+                found.setdefault(event.place, {})[event.reason] = {"count": event.count, "detail": detail}
     return found
 
 

@@ -15,8 +15,9 @@ class Counted(Fact):
 
 
 class Carried(Fact):
-    """What a bundle is about: its run and project, and where the run stands in the journal that it was taken from."""
+    """What a bundle is about: a run, and the size and root of its journal when it ended."""
 
+    origin: str
     run: str
     project: str
     size: int

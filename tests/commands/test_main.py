@@ -116,6 +116,8 @@ Commands:
   diff               Compare two runs, builds or calibrations.
   doctor             Say what the root is like and what needs doing.
   erase              Remove a content for ever, and keep the proof.
+  export             Carry a run away in one file.
+  import             Bring in what was made elsewhere.
   ingest             Import traces of many products.
   judge              Label what a judge is compared with.
   log                List events, one a line.

@@ -27,13 +27,11 @@ from ledger.event import Blobs, Step
 from ledger.families import budget, builds, calls, cells, imports, judging, policies, providers, traces
 from ledger.families.judging import DEFAULT_RUBRIC, JudgeSetUp, Rubric, SetUpJudge, rubric_bytes, setup_id
 from ledger.families.providers import Capabilities, ConfigureProviders, Connection, Endpoint, Model
-from ledger.families.traces import Exclusion, Trace
+from ledger.families.traces import Exclusion, RecordImport, Trace
 from ledger.journal import Journal
 from ledger.money import NANO
 from ledger.prompt import Question
 from projections import hashing
-from projections.normal_form import Export
-from projections.normal_form.export import Totals
 
 FAMILIES = (
     providers.FAMILY,
@@ -187,13 +185,18 @@ class Laboratory:
 
     def build(self) -> None:
         facts, journal = self.facts, self.journal
-        made = building.draft(facts.traces, facts.wanted, self.root)
-        export = Export(facts.traces, facts.excluded, refused=0, duplicate=0, redactions=0, totals=Totals())
+        made = building.draft(facts.traces, facts.wanted, "the lab")
+        blobs = Blobs()
+        imported = RecordImport(
+            source="b3:export",
+            traces=tuple(traces.importing(one, blobs) for one in facts.traces),
+            excluded=tuple(traces.excluding("b3:export", one, blobs) for one in facts.excluded),
+        )
+        self.record(Step(traces.FAMILY, imported), blobs=blobs)
         configured: providers.Providers = journal.state(providers.FAMILY)
         embedder = configured.endpoint("embed")
 
         async def build() -> None:
-            await building.record_import(journal, building.Import(self.root, "b3:export", export), made)
             asking = Asking(journal, self.scripted, Run(id="build", ceiling=None, purpose="build"))
             vectors = await building.embed(asking, embedder, made)
             models = building.Models(embedder.digest, configured.endpoint("world").digest)
