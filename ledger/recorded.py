@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -13,8 +14,6 @@ from ledger.event import KINDS, OLDER, Event, Family, Older
 from ledger.kinds import RELEASE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ledger.store import Row
 
 ERASED_KIND = "content-erased@1"
@@ -92,7 +91,10 @@ def decode(kind: str, stored: bytes, seq: int) -> Event:
             raise refusals.UnknownKind(kind, seq)
         shape = msgspec.defstruct("Stored", [("body", known)])
         decoder = _decoders[kind] = msgspec.json.Decoder(shape)
-    body = decoder.decode(stored).body
+    try:
+        body = decoder.decode(stored).body
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise refusals.JournalDamaged(Path("ledger.db"), seq, f"event {seq} is no {kind}: {error}") from error
     return body.upcast() if isinstance(body, Older) else cast("Event", body)
 
 

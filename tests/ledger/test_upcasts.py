@@ -149,6 +149,13 @@ def test_a_journal_with_a_kind_of_a_later_release_is_refused_by_its_name(root: P
     assert verify(root / "ledger.db", full=True) == []
 
 
+@pytest.mark.parametrize("body", [{"name": "d"}, {"millimetres": "4", "name": "d"}, {"name": "d", "stones": 1}])
+def test_an_event_that_its_kind_does_not_accept_is_damage(root: Path, body: dict[str, object]) -> None:
+    append(root, "test-measured@3", body)
+    with pytest.raises(refusals.JournalDamaged, match="event 4 is no test-measured@3"):
+        measuring(root)
+
+
 def test_a_writer_refuses_to_decide_after_what_it_does_not_know(root: Path) -> None:
     with measuring(root) as journal:
         journal.submit(Step(MEASURES, Measure(name="d", millimetres=4))).result()
