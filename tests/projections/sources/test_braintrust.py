@@ -159,3 +159,18 @@ def test_trees_rows_and_merges_of_rarer_shapes() -> None:
     for _ in range(70):
         deep = [deep]
     assert read("braintrust", {**ROWS[0], "input": deep}).rows
+
+
+def test_what_merges_decides_over_what_it_merges_into() -> None:
+    for old, new in (("a", "z"), ("z", "a")):
+        begun = {**ROWS[4], "output": {"role": "assistant", "content": old}}
+        merged = {"id": "r5", "root_span_id": "s1", "_is_merge": True, "output": {"content": new}}
+        assert read("braintrust", *ROWS[:4], begun, merged).only.final == new
+
+
+def test_placeholders_name_neither_calls_nor_conversations() -> None:
+    told = {"gen_ai.tool.call.id": "<span:1>", "session_id": "<uuid:1>"}
+    found = read("braintrust", *ROWS[:2], *({**one, "metadata": told} for one in ROWS[2:4]), ROWS[4])
+    assert pairs(found.only) == PAIRS
+    assert found.only.conversation_id == ""
+    assert not any("gen_ai.tool.call.id" in span.attributes for span in found.spans["s1"])

@@ -225,3 +225,9 @@ def test_pieces_of_rarer_shapes() -> None:
     assert conversation({"role": "assistant", "content": [{"type": "text", "text": ""}, {"type": "tool_use"}]}, "user")
     four_times = json.dumps(json.dumps(json.dumps(json.dumps("Hi."))))
     assert decoded(four_times) == '"Hi."'
+
+
+def test_a_definition_in_a_tools_message_says_nothing() -> None:
+    defined = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    for content in (defined, json.dumps(defined)):
+        assert conversation([{"role": "tool", "content": content}], "user") == [{"role": "tool", "parts": []}]

@@ -181,3 +181,9 @@ def test_rows_in_lists_and_unknown_columns_are_read() -> None:
     }
     assert pairs(read("langfuse", unnamed, OBSERVATIONS[2]).only) == PAIRS[:1]
     assert read("langfuse", {"id": "x", "value": 1}).reasons == ["not-an-observation"]
+
+
+def test_a_later_update_that_says_less_takes_nothing_away() -> None:
+    for changed in ({"output": None, "input": ""}, {"usageDetails": {}, "output": []}):
+        later = {**OBSERVATIONS[0], **changed, "updatedAt": "2026-02-01T00:00:00Z"}
+        assert pairs(read("langfuse", [TRACE, *OBSERVATIONS, later]).only) == PAIRS

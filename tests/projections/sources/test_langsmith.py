@@ -182,3 +182,19 @@ def test_traces_and_tools_of_rarer_shapes() -> None:
         == []
     )
     assert not source("langsmith").recognises(3)
+
+
+def test_a_patch_decides_and_empties_nothing() -> None:
+    early = {"id": RUNS[4]["id"], "trace_id": ROOT, "dotted_order": RUNS[4]["dotted_order"]}
+    corrected = {**early, "outputs": {"role": "assistant", "content": "A corrected 3."}, "inputs": None, "tags": []}
+    for posted in ({**RUNS[4], "end_time": None}, RUNS[4]):
+        found = read("langsmith", {"post": [*RUNS[:4], posted], "patch": [corrected]})
+        assert found.only.final == "A corrected 3."
+        assert found.spoken[-1].attributes["gen_ai.input.messages"]
+
+
+def test_a_tool_that_nobody_was_seen_to_call_keeps_its_arguments_as_they_are() -> None:
+    lone = {**RUNS[3], "inputs": {"input": '{"a": 1}'}}
+    assert pairs(read("langsmith", lone).only) == [("add", '{"a":1}', "3")]
+    worded = {**RUNS[3], "inputs": {"input": "one"}}
+    assert pairs(read("langsmith", worded).only) == [("add", "one", "3")]
