@@ -184,6 +184,7 @@ def test_rows_in_lists_and_unknown_columns_are_read() -> None:
 
 
 def test_a_later_update_that_says_less_takes_nothing_away() -> None:
-    for changed in ({"output": None, "input": ""}, {"usageDetails": {}, "output": []}):
+    emptied: list[dict[str, Any]] = [{"output": None, "input": ""}, {"usageDetails": {}, "output": []}]
+    for changed in emptied:
         later = {**OBSERVATIONS[0], **changed, "updatedAt": "2026-02-01T00:00:00Z"}
         assert pairs(read("langfuse", [TRACE, *OBSERVATIONS, later]).only) == PAIRS
