@@ -105,9 +105,9 @@ class Pairing(msgspec.Struct):
         """Return the step of a call that a model is told of, and how many steps without an id were told of so far."""
         call = Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments)
         if call.id:
-            known = [step for step in self.by_id[call.id] if _same(step.call, call)] or self.by_id[call.id][-1:]
-            if known:
-                return known[0], seen
+            for step in self.by_id[call.id]:
+                if _same(step.call, call) or not _contradict(step.call.arguments, call.arguments):
+                    return step, seen
         else:
             for index in range(seen, len(self.unnamed)):
                 if _equal_calls(self.unnamed[index].call, call):
@@ -283,6 +283,11 @@ def _equal_calls(one: Call, other: Call) -> bool:
 def _equal(one: str, other: str) -> bool:
     """Tell whether arguments are equal, however their JSON is written."""
     return one == other or (_value(one) == _value(other))
+
+
+def _contradict(one: str, other: str) -> bool:
+    """Tell whether both are arguments by name: other ones, then, while a text may be a shorter form of the same."""
+    return isinstance(_value(one), dict) and isinstance(_value(other), dict)
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -223,7 +223,7 @@ def _roles(ordered: Sequence[Span]) -> list[str]:
     above: set[str] = set()
     for role, span in zip(roles, ordered, strict=True):
         at = span.parent
-        while role == "chat" and at and at not in above:
+        while role == "chat" and at and at != span.span and at not in above:
             above.add(at)
             at = parents.get(at, "")
     return [
