@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from commands.naming import ARTIFACTS, Named, artifacts, base, facts
+from ledger import digests
 from ledger.errors import Refusal
-from ledger.families import calls, cells, judging, policies, serving, traces
+from ledger.families import calls, cells, ingests, judging, policies, serving, traces
 
 if TYPE_CHECKING:
     from ledger.event import Event
@@ -61,12 +62,12 @@ class Lineage:
             "call-reserved": self._reserved,
             "text-embedded": self._embedded,
             "model-configured": self._model_configured,
-            "content-erased": self._nothing,
+            "trace-imported": self._trace_imported,
             **dict.fromkeys((base(kind.kind) for kind in (*_STEPS,)), self._step),
             **dict.fromkeys((base(kind.kind) for kind in _ENDS), self._end),
             **dict.fromkeys(("call-failed", "call-released", "call-lost"), self._unanswered),
             **dict.fromkeys((base(kind.kind) for kind in serving.ENDINGS), self._request_end),
-            "attempt-failed": self._request_end,
+            **dict.fromkeys(("attempt-failed", "request-rerouted", "session-kept"), self._request_end),
         }
 
     def of(self, named: Named) -> Node:
@@ -292,6 +293,36 @@ class Lineage:
 
     def _trace(self, digest: str) -> Node | None:
         return self._found(traces.TraceImported, digest, "trace")
+
+    def _trace_imported(self, record: Recorded, body: dict[str, Any]) -> Iterator[Node | None]:
+        """Lead to the completed imports that hold the trace, by the names of the files they read."""
+        del body
+        trace = digests.raw(record.key or "")
+        yield from (node for node, listed in self._imports if trace in listed)
+
+    @cached_property
+    def _imports(self) -> list[tuple[Node, frozenset[bytes]]]:
+        """Every completed import with the traces that it lists."""
+        found = []
+        for record in self._journal.events(ingests.ImportCompleted):
+            event = record.event
+            if isinstance(event, ingests.ImportCompleted):
+                found.append((Node("event", self._files(event), record), self._listed(event)))
+        return found
+
+    def _files(self, event: ingests.ImportCompleted) -> str:
+        try:
+            names = [self._journal.blob(one.name.blob).decode(errors="replace") for one in event.inputs]
+        except Refusal as refusal:
+            return refusal.what
+        return ", ".join(names)
+
+    def _listed(self, event: ingests.ImportCompleted) -> frozenset[bytes]:
+        try:
+            entries = self._journal.blob(event.traces.blob)
+        except Refusal:
+            return frozenset()
+        return frozenset(entries[at : at + 32] for at in range(0, len(entries), 64))
 
     def _content(self, node: Node) -> Iterator[Node | None]:
         for seq in self._journal.referring(node.name):

@@ -113,16 +113,18 @@ SELECT {_facts("e", "subject", "setup", "axis")}, {_score(_JUDGED)}, typeof({_JU
 FROM events AS e WHERE e.kind = 'judgment-recorded@1'
 """
 
+_RESERVED = "json_extract(CASE WHEN r.seq IS NOT NULL THEN r.body ELSE q.body END, '$.worst_case')"
 _REQUESTS = f"""
 SELECT {_facts("q", "request")}, {_facts("q", "route", "identity", "model")},
-    coalesce(json_extract(d.body, '$.alias'), json_extract(q.body, '$.alias')) AS alias,
+    coalesce(json_extract(r.body, '$.alias'), json_extract(d.body, '$.alias'), json_extract(q.body, '$.alias'))
+        AS alias,
     {_facts("q", "streamed", "ghost")},
     CASE WHEN q.kind = 'request-refused@1' THEN 'refused' ELSE
         coalesce(replace(replace(e.kind, 'request-', ''), '@1', ''), 'open') END AS outcome,
     coalesce(json_extract(q.body, '$.status'), json_extract(e.body, '$.status')) AS status,
     coalesce(json_extract(q.body, '$.code'), json_extract(e.body, '$.code')) AS code,
     {_fact("d", "reason")}, {_fact("d", "policy")},
-    {_cost("q", "worst_case", "worst_case")}, {_cost("e", "cost", "cost")},
+    {_dollars(_RESERVED, "worst_case")}, {_cost("e", "cost", "cost")},
     {_fact("e", "served_model")}, {_tokens("e")}, {_facts("e", "latency_us", "first_byte_us")},
     (SELECT count(*) FROM events AS t WHERE t.stream = q.stream AND t.kind = 'attempt-failed@1' AND t.origin = q.origin)
         AS retries,
@@ -131,6 +133,8 @@ SELECT {_facts("q", "request")}, {_facts("q", "route", "identity", "model")},
     q.origin
 FROM events AS q
 LEFT JOIN events AS d ON d.stream = q.stream AND d.kind = 'route-decided@1' AND d.origin = q.origin
+LEFT JOIN events AS r ON r.seq = (SELECT max(t.seq) FROM events AS t
+    WHERE t.stream = q.stream AND t.kind = 'request-rerouted@1' AND t.origin = q.origin)
 LEFT JOIN events AS e ON e.stream = q.stream AND e.origin = q.origin
     AND e.kind IN ('request-answered@1', 'request-failed@1', 'request-abandoned@1', 'request-lost@1')
 WHERE q.kind IN ('request-accepted@1', 'request-refused@1')
@@ -147,7 +151,8 @@ WITH parts AS (
     SELECT 'gateway', identity, alias, outcome, cost_nano_usd, worst_case_nano_usd, origin FROM requests
         WHERE outcome <> 'refused'
     UNION ALL
-    SELECT 'gateway', q.identity, q.alias, 'again', NULL, json_extract(t.body, '$.worst_case'), t.origin
+    SELECT 'gateway', q.identity, coalesce(nullif(json_extract(t.body, '$.alias'), ''), q.alias), 'again',
+        json_extract(t.body, '$.cost'), json_extract(t.body, '$.worst_case'), t.origin
         FROM events AS t JOIN requests AS q ON q.request = json_extract(t.body, '$.request') AND q.origin = t.origin
         WHERE t.kind = 'attempt-failed@1'
 ), sums AS (

@@ -91,7 +91,7 @@ def test_a_trace_goes_by_the_name_its_producer_gave_it(journey: Journey) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "999999", "abc", "policy-zz", "b3:", "b3:zz", "no such trace", "f" * 65, "%s"]
+    "text", ["", "0", "999999", "abc", "policy-zz", "b3:", "b3:zz", "no such trace", "f" * 65, "%s", "9" * 40]
 )
 def test_what_names_nothing_is_refused(text: str, journey: Journey) -> None:
     with read_journal(journey.root) as journal, pytest.raises(IdUnknown):

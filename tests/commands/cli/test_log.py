@@ -7,8 +7,11 @@ import re
 import select
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
 
 from commands.opening import open_journal
 from ledger.event import Step
@@ -62,6 +65,9 @@ def test_a_stream_is_chosen_by_name_or_by_its_beginning(exp: Said) -> None:
     models = {row[4] for row in rows(exp.text("log", "--stream", "model:*"))}
     assert models == {f"model:{alias}" for alias in ("embed", "world", "judge", "small", "large")}
     assert exp.text("log", "--stream", "model:") == ""
+    judged = [row[4] for row in rows(exp.text("log", "--stream", "judgment:trace*"))]
+    assert len(judged) == 3
+    assert all(stream.startswith("judgment:trace:") for stream in judged)
 
 
 def test_since_takes_a_day_or_a_moment_and_counts_it_in(exp: Said) -> None:
@@ -70,6 +76,17 @@ def test_since_takes_a_day_or_a_moment_and_counts_it_in(exp: Said) -> None:
     assert from_there == [time for time in times if time >= times[50]]
     assert len(rows(exp.text("log", "--since", "2001-01-01"))) == len(times)
     assert exp.text("log", "--since", "9999-01-01T00:00:00+02:00") == ""
+
+
+def test_a_time_without_a_zone_is_utc_wherever_the_machine_is(exp: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = json.loads(exp.text("log", "--json").splitlines()[-1])["at"]
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert len(exp.text("log", "--since", last.removesuffix("Z")).splitlines()) == 1
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_time_that_is_none_is_refused(exp: Said) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from commands.opening import open_journal
 from ledger import digests
 from ledger.families import calls, cells
+from tests.commands.cli.test_cat import recorded
 from tests.commands.reading import Journey, Said
 
 
@@ -64,3 +66,9 @@ def test_the_text_says_what_the_json_says(exp: Said, journey: Journey) -> None:
         assert f"{name}: {shown[name]}\n" in text
     assert "cause: none\n" in text
     assert f"causes: {shown['causes'][0]['seq']} " in text
+
+
+def test_an_excerpt_is_one_line_of_what_can_be_shown_and_none_of_what_is_no_text(exp: Said, tmp_path: Path) -> None:
+    exp.root = tmp_path
+    assert exp.json("show", recorded(tmp_path, b"two\n\nlines \x1b[2Jof it"))["excerpt"] == "two lines of it"
+    assert exp.json("show", recorded(tmp_path, b"\xff\xfe"))["excerpt"] is None

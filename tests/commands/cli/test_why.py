@@ -9,10 +9,13 @@ from typing import Any
 
 from commands.opening import read_journal
 from ledger.families import cells, judging, serving
-from ledger.families.traces import decoded
+from ledger.families.ingests import ImportCompleted
+from ledger.families.traces import TraceImported, decoded
 from tests.commands.gateway.running import Gateway
 from tests.commands.reading import Journey, Said
 from tests.proof.stage import KEY
+
+END = "import-completed"
 
 
 def walked(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -36,8 +39,8 @@ def paths(node: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 def test_a_policy_rests_on_judgments_rollouts_calls_and_traces(exp: Said, journey: Journey) -> None:
     found = set(paths(exp.json("why", journey.ids["policy"])))
     for wanted in (
-        ("policy-frozen", "task", "cell", "judgment-recorded", "rollout", "cell-opened", "trace-imported"),
-        ("policy-frozen", "optimization-started", "build-completed", "trace-imported"),
+        ("policy-frozen", "task", "cell", "judgment-recorded", "rollout", "cell-opened", "trace-imported", END),
+        ("policy-frozen", "optimization-started", "build-completed", "trace-imported", END),
     ):
         assert wanted in found
     to_calls = ("policy-frozen", "task", "cell", "judgment-recorded", "rollout", "candidate-turned", "call-answered")
@@ -183,6 +186,7 @@ def test_a_gateway_s_decision_rests_on_its_policy_and_the_neighbouring_tasks(
         neighbours = [neighbour["task"] for neighbour in json.loads(decided.bytes)["body"]["neighbours"]]
         assert neighbours
         ended = list(journal.events(stream=f"request:{request}"))[-1]
+    assert "b3:" + decided.id.hex() == got.headers.get("x-exp-route-decision", "b3:" + decided.id.hex())
     named = [request, request[:-1] if request.endswith("-1") else request, str(decided.seq), decided.id.hex()[:16]]
     for name in named:
         tree = exp.json("why", name, "--all")
@@ -196,3 +200,12 @@ def test_a_gateway_s_decision_rests_on_its_policy_and_the_neighbouring_tasks(
     assert any(path[:4] == chain or path[1:5] == chain for path in paths_found)
     assert exp.json("why", str(ended.seq))["rests_on"][0]["seq"] == decided.seq
     assert exp.json("show", str(ended.seq))["causes"][0]["seq"] == decided.seq
+
+
+def test_a_trace_leads_to_the_imports_that_brought_it(exp: Said, journey: Journey, tmp_path: Path) -> None:
+    with read_journal(journey.root) as journal:
+        trace = next(journal.events(TraceImported))
+        imported = [record.seq for record in journal.events(ImportCompleted)]
+    (node,) = exp.json("why", str(trace.seq))["rests_on"]
+    assert node["seq"] == imported[0]
+    assert node["name"] == journey.stage.traces.name

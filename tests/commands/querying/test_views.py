@@ -28,6 +28,7 @@ from ledger.families.serving import (
     RequestFailed,
     RequestLost,
     RequestRefused,
+    RequestRerouted,
     RetryDispatch,
     RouteDecided,
 )
@@ -236,6 +237,19 @@ def test_requests_are_counted_as_the_serving_family_counts_them(tmp_path: Path, 
     steps = [
         *(accept(number, 1_000 * number) for number in range(1, 6)),
         RetryDispatch(failed=AttemptFailed(request="p-1", dispatch=0, reason="reset", worst_case=1_000)),
+        RetryDispatch(
+            failed=AttemptFailed(request="p-5", dispatch=0, reason="status", worst_case=5_000, alias="m", cost=50),
+            rerouted=RequestRerouted(
+                request="p-5",
+                dispatch=1,
+                alias="n",
+                reason="failover",
+                api="x",
+                base_url="http://y",
+                sent="",
+                worst_case=700,
+            ),
+        ),
         EndRequest(ending=RequestAnswered(request="p-1", cost=400, **answered)),
         EndRequest(ending=RequestAnswered(request="p-2", cost=None, **answered)),
         EndRequest(ending=RequestFailed(request="p-3", status=502, code="upstream", error=None, cost=0)),
@@ -249,19 +263,20 @@ def test_requests_are_counted_as_the_serving_family_counts_them(tmp_path: Path, 
             journal.submit(Step(serving.FAMILY, step)).result()
         state: serving.Serving = journal.state(serving.FAMILY)
     exp.root = tmp_path
-    (row,) = asked(exp, "SELECT * FROM spend")
-    assert (row["source"], row["name"], row["alias"]) == ("gateway", "me", "m")
-    assert row["settled_nano_usd"] == state.settled == 400
+    row, other = asked(exp, "SELECT * FROM spend ORDER BY alias")
+    assert (row["source"], row["name"], row["alias"], other["alias"]) == ("gateway", "me", "m", "n")
+    assert row["settled_nano_usd"] == state.settled == 450
     assert row["ambiguous_nano_usd"] == state.ambiguous == 7_000
-    assert row["reserved_nano_usd"] == state.reserved == 5_000
-    assert (row["calls"], row["answered"]) == (5, 2)
+    assert (row["reserved_nano_usd"], other["reserved_nano_usd"]) == (0, 700)
+    assert state.reserved == 700
+    assert (row["calls"], row["answered"], other["calls"], other["answered"]) == (4, 2, 1, 0)
     rows = asked(exp, "SELECT request, outcome, status, code, retries, output_tokens FROM requests ORDER BY request")
     assert [tuple(one.values()) for one in rows] == [
         ("p-1", "answered", None, None, 1, 4),
         ("p-2", "answered", None, None, 0, 4),
         ("p-3", "failed", 502, "upstream", 0, None),
         ("p-4", "lost", None, None, 0, None),
-        ("p-5", "open", None, None, 0, None),
+        ("p-5", "open", None, None, 1, None),
         ("p-9", "refused", 400, "bad", 0, None),
     ]
 
