@@ -58,24 +58,29 @@ class Pairing(msgspec.Struct):
         return self._walk((at, 1), span, made, fresh=True)
 
     def _walk(self, at: tuple[int, int], span: Span, messages: Sequence[Message], *, fresh: bool) -> int:
-        """Read messages in their order: each result belongs to one of the calls before it."""
-        local: list[Step] = []
-        answered: set[int] = set()
+        """Read messages in their order: results belong to the calls before them, and after the results before those."""
+        told: list[Step] = []
+        window: list[list[Step]] = []
+        waiting: list[Result] = []
         acted = seen = 0
         for message in messages:
-            for number, call in enumerate(message.calls):
+            if message.calls and waiting:
+                self._observe(waiting, told, window, span)
+                window, waiting = [], []
+            group: list[Step] = []
+            for call in message.calls:
                 if fresh:
                     step = self._act(at, span, call)
                     acted += 1
-                    if not number and not step.said:
-                        step.said = message.text
                 else:
                     step, seen = self._remembered(at, span, call, seen)
-                    if not number and not step.said:
-                        step.said = message.text
-                local.append(step)
-            for result in message.results:
-                self._observe(result, local, answered, span)
+                group.append(step)
+            if group:
+                group[0].said = group[0].said or message.text
+                told += group
+                window.append(group)
+            waiting += message.results
+        self._observe(waiting, told, window, span)
         return acted
 
     def _act(self, at: tuple[int, int], span: Span, call: Call) -> Step:
@@ -114,30 +119,43 @@ class Pairing(msgspec.Struct):
                     return self.unnamed[index], index + 1
         return self._new(Step(call, span.place, at, 0, None)), len(self.unnamed)
 
-    def _observe(self, result: Result, local: list[Step], answered: set[int], span: Span) -> None:
-        """Give what a message says that a tool gave back to the call that it answers."""
-        step, way = _of_result(result, local, answered)
-        if step is None:
-            step, way = self._of_earlier(result, span)
-        if step is None:
-            self.orphans.setdefault((result.id, result.text or ""), (result, span))
+    def _observe(self, results: list[Result], told: list[Step], window: list[list[Step]], span: Span) -> None:
+        """Give results to the calls that they answer: by id, else by name and order where all of them are there."""
+        nameless: list[Result] = []
+        answered: set[int] = set()
+        for result in results:
+            if not result.id:
+                nameless.append(result)
+            elif (step := self._by_told_id(result, told, answered)) is not None:
+                answered.add(id(step))
+                _answer(step, result, span, "")
+            else:
+                self._lost(result, span)
+        if not nameless:
             return
-        answered.add(id(step))
-        _answer(step, result, span, way)
+        groups = [[step for step in group if id(step) not in answered and not step.call.id] for group in window]
+        if not window:  # what was called isn't told with it
+            newest = max((step.round for step in self.steps), default=0)
+            waiting = [step for step in self.steps if step.round == newest and step.observation is None]
+            groups = [[step for step in waiting if step.asked is not span]]
+        for result, step in zip(nameless, _in_order(nameless, groups), strict=True):
+            if step is None:
+                self._lost(result, span)
+            else:
+                _answer(step, result, span, "order")
 
-    def _of_earlier(self, result: Result, span: Span) -> tuple[Step | None, str]:
-        """Return the step of an earlier model call that a result belongs to, when its call wasn't told with it."""
-        if result.id:
-            known = self.by_id.get(result.id, [])
-            waiting = [step for step in known if step.observation is None]
-            return (next(iter([*waiting, *known[-1:]]), None)), ""
-        name = tool_name(result.name)
-        newest = max((step.round for step in self.steps), default=0)
-        for step in self.steps:
-            waits = step.round == newest and step.observation is None and step.asked is not span
-            if waits and (not name or step.call.name == name):
-                return step, "order"
-        return None, ""
+    def _lost(self, result: Result, span: Span) -> None:
+        self.orphans.setdefault((result.id, result.text or ""), (result, span))
+
+    def _by_told_id(self, result: Result, told: list[Step], answered: set[int]) -> Step | None:
+        """Return the call with a result's id: the newest that was told and isn't answered, else one that is known."""
+        named = [step for step in told if step.call.id == result.id]
+        unanswered = [step for step in named if id(step) not in answered and step.observation is None]
+        if named:
+            return (unanswered or named)[-1]
+        known = self.by_id.get(result.id, [])
+        waiting = [step for step in known if step.observation is None]
+        return next(iter([*waiting, *known[-1:]]), None)
 
     def tool(self, at: int, span: Span) -> bool:
         """Give a tool's run to the action it belongs to; tell whether there is one, or the run says it itself."""
@@ -240,21 +258,27 @@ class Pairing(msgspec.Struct):
             )
 
 
-def _of_result(result: Result, local: list[Step], answered: set[int]) -> tuple[Step | None, str]:
-    """Return the call among those told before a result that it belongs to."""
-    open_ = [step for step in local if id(step) not in answered]
-    if result.id:
-        named = [step for step in open_ if step.call.id == result.id]
-        if named:
-            return named[-1], ""
-        if any(step.call.id == result.id for step in local):
-            return next(step for step in reversed(local) if step.call.id == result.id), ""
-        open_ = [step for step in open_ if not step.call.id]
-    name = tool_name(result.name)
-    for step in open_:
-        if not name or step.call.name == name:
-            return step, "order"
-    return None, ""
+def _in_order(results: list[Result], groups: list[list[Step]]) -> list[Step | None]:
+    """Return the call of each result without an id: only where as many are there as were called, or names tell."""
+    every, last = [step for group in groups for step in group], groups[-1] if groups else []
+    for some in (every, last):
+        fits = all(_called(step, result) for step, result in zip(some, results, strict=False))
+        if len(some) == len(results) and fits:
+            return list(some)
+    found: list[Step | None] = []
+    free = list(last)
+    for result in results:
+        named = [step for step in free if result.name and _called(step, result)]
+        whole = sum(one.name == result.name for one in results) == sum(_called(step, result) for step in last)
+        step = named[0] if named and whole else None
+        if step is not None:
+            free.remove(step)
+        found.append(step)
+    return found
+
+
+def _called(step: Step, result: Result) -> bool:
+    return not result.name or step.call.name == tool_name(result.name)
 
 
 def _answer(step: Step, result: Result, span: Span, way: str) -> None:

@@ -233,7 +233,7 @@ def test_ids_are_hexadecimal_base64_or_numbers() -> None:
     assert identifier("0x" + raw.hex()) == raw.hex()
     assert identifier(base64.b64encode(raw[:8]).decode()) == raw[:8].hex()
     assert identifier(base64.urlsafe_b64encode(b"\xff" * 16).decode()) == "ff" * 16
-    assert (identifier(17), identifier(0), identifier(True), identifier(None), identifier("0" * 32)) == (
+    assert (identifier(17), identifier(0), identifier(json.loads("true")), identifier(None), identifier("0" * 32)) == (
         "17",
         "",
         "",
@@ -254,6 +254,7 @@ def test_times_are_numbers_texts_and_calendars() -> None:
     assert at(1_767_323_045) == at(1_767_323_045_000) == at(1_767_323_045_000_000) == 1_767_323_045 * 10**9
     assert at(1_767_323_045.5) == 1_767_323_045_500_000_000
     assert at([1_767_323_045, 7]) == 1_767_323_045_000_000_007
+    odd: Any
     for odd in (None, True, "soon", "9" * 30, float("inf"), [1], ["a", 1], {}, "0000-00-00T00:00:00", 1e300):
         assert at(odd) == 0
 
@@ -261,6 +262,7 @@ def test_times_are_numbers_texts_and_calendars() -> None:
 def test_only_what_is_opentelemetrys_is_recognised_as_such() -> None:
     assert recognises(chat(1, [])) != ""
     assert recognises([chat(1, [])]) != ""
+    other: Any
     for other in (
         {},
         [],
