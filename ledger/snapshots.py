@@ -16,6 +16,7 @@ import msgspec
 from blake3 import blake3
 
 from ledger import __version__
+from ledger.digests import content_digest
 from ledger.errors import Refusal
 from ledger.event import Family
 from ledger.folding import fold_up_to
@@ -30,15 +31,17 @@ BYTES_AN_EVENT = 32  # a big state is written less often, so that writing stays 
 REMEDY = "delete the file: it is made again when it is needed"
 
 _encode = msgspec.msgpack.Encoder().encode
+_shapes: dict[type, str] = {}
 _in_order = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """What a file says: the fold, the position and its head, and the state in msgpack."""
+    """What a file says: the fold, the shape of its state, the position and its head, and the state in msgpack."""
 
     release: str
     family: str
     version: int
+    shape: str
     seq: int
     head: bytes
     state: bytes
@@ -79,6 +82,22 @@ def _decoder(family: Family) -> msgspec.msgpack.Decoder[Any] | None:
         return None
 
 
+def _shape(state: type) -> str:
+    """Return a digest of a state's fields and their types: a field that is new would else be read as its default."""
+    known = _shapes.get(state)
+    if known is None:
+        known = _shapes[state] = content_digest(repr(msgspec.inspect.type_info(state)).encode())
+    return known
+
+
+def _fold_of(family: Family) -> tuple[str, str, int, str]:
+    return __version__, family.name, family.version, _shape(type(family.initial()))
+
+
+def _is_of(snapshot: Snapshot, family: Family) -> bool:
+    return (snapshot.release, snapshot.family, snapshot.version, snapshot.shape) == _fold_of(family)
+
+
 class Snapshots:
     """The snapshots of one root, as one process reads and writes them; a process without a name only reads."""
 
@@ -91,16 +110,12 @@ class Snapshots:
     def load(self, store: Store, family: Family, upto: int) -> tuple[int, Any]:
         """Return a position and the family's state there: of a snapshot of this very journal, or else of its start."""
         snapshot = _read(self._folder / family.name) if family.kinds and store.reading == OWN else None
-        if snapshot is not None and self._usable(snapshot, family) and 0 < snapshot.seq <= upto:
+        if snapshot is not None and _is_of(snapshot, family) and 0 < snapshot.seq <= upto:
             decoder = _decoder(family)
             if decoder is not None and store.head(snapshot.seq) == snapshot.head:
                 with contextlib.suppress(msgspec.DecodeError):
                     return snapshot.seq, decoder.decode(snapshot.state)
         return 0, family.initial()
-
-    @staticmethod
-    def _usable(snapshot: Snapshot, family: Family) -> bool:
-        return (snapshot.release, snapshot.family, snapshot.version) == (__version__, family.name, family.version)
 
     def due(self) -> int:
         """Return after how many more events it is worth to write again."""
@@ -123,7 +138,7 @@ class Snapshots:
         except (OverflowError, TypeError, UnicodeEncodeError):  # a sum past 64 bits: folded again each time
             return
         self._size += len(stored)
-        content = _encode(Snapshot(__version__, family.name, family.version, seq, head, stored))
+        content = _encode(Snapshot(*_fold_of(family), seq, head, stored))
         fresh = self._folder / f"{family.name}.{self._process}"
         with contextlib.suppress(FileNotFoundError):
             fresh.unlink()
@@ -165,7 +180,7 @@ def _judged(store: Store, file: Path, family: Family | None) -> Iterator[Differe
         yield Difference("snapshot-damaged", place, f"{place} isn't a whole snapshot; it is ignored", REMEDY)
     elif family is None or snapshot.family != file.name:
         yield Difference("snapshot-unknown", place, f"{place} belongs to nothing here; it is ignored", REMEDY)
-    elif (snapshot.release, snapshot.version) == (__version__, family.version):
+    elif _is_of(snapshot, family):
         if store.head(snapshot.seq) != snapshot.head:
             meaning = f"{place} was made from another journal, or before this one was changed; it is ignored"
             yield Difference("snapshot-foreign", place, meaning, REMEDY)

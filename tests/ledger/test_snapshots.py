@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 import pytest
 from blake3 import blake3
 
@@ -191,6 +192,7 @@ SPOILT: list[tuple[Callable[[Path], object], str]] = [
     (lambda path: _rewrite(path, seq=LIMIT + 9), "snapshot-foreign"),
     (lambda path: _rewrite(path, state=msgspec.msgpack.encode({"a": 1})), "snapshot-differs"),
     (lambda path: _rewrite(path, release="0.0.9", state=msgspec.msgpack.encode([99])), ""),
+    (lambda path: _rewrite(path, shape="b3:0", state=msgspec.msgpack.encode([99])), ""),
     (lambda path: _rewrite(path, version=2, state=msgspec.msgpack.encode([99])), ""),
 ]
 
@@ -329,3 +331,20 @@ def test_a_snapshot_of_events_that_are_damaged_is_not_called_well(tmp_path: Path
     _noted(root, LIMIT + 4)
     tamper(root, "UPDATE events SET bytes = CAST('x' AS BLOB) WHERE seq = 2")
     assert _found(root) == [("snapshot-differs", "snapshots/test-notes"), ("snapshot-differs", "snapshots/test-tally")]
+
+
+def test_a_state_with_a_new_field_has_another_shape() -> None:
+    class Before(msgspec.Struct):
+        one: int = 0
+
+    class After(msgspec.Struct):
+        one: int = 0
+        two: int = 0
+
+    assert len({snapshots._shape(state) for state in (Before, After, type(NOTES.initial()))}) == 3
+
+
+def test_shapes_are_those_of_the_process_before() -> None:
+    """A default that is written with its place in memory would make every snapshot useless to the next process."""
+    for family in _families():
+        assert " at 0x" not in repr(msgspec.inspect.type_info(type(family.initial())))
