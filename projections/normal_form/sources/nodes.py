@@ -156,10 +156,9 @@ def _promote(nodes: list[Node]) -> None:
     known = {node.span for node in nodes}
     plain = not any(node.kind in (CHAT, TOOL) for node in nodes)
     for node in nodes:
-        root = not node.parent or node.parent not in known
-        told = chats.conversation(node.given, "user") or chats.conversation(node.back, "assistant")
-        if node.kind == OTHER and root and (plain or told):
-            node.kind = AGENT
+        if node.kind == OTHER and (not node.parent or node.parent not in known):
+            told = chats.conversation(node.given, "user") or chats.conversation(node.back, "assistant")
+            node.kind = AGENT if plain or told else OTHER
     if plain:
         for node in nodes:
             if node.kind == AGENT:

@@ -126,3 +126,12 @@ def test_scores_of_a_span_are_a_models() -> None:
     found = read("mastra", scored, *SPANS[1:])
     assert found.annotations == [{"name": "tone", "value": "0.5", "label": "", "origin": "model", "comment": "dry"}]
     assert not source("mastra").recognises(3)
+
+
+def test_what_the_end_of_a_span_says_decides() -> None:
+    for early, late in (("a", "z"), ("z", "a")):
+        begun = {**SPANS[1], "endedAt": None, "output": {"text": early}}
+        ended = {**SPANS[1], "output": {"text": late}}
+        assert read("mastra", SPANS[0], begun, ended).spoken[0].attributes["gen_ai.output.messages"][0]["parts"] == [
+            {"type": "text", "content": late}
+        ]

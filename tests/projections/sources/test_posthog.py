@@ -114,3 +114,8 @@ def test_a_metric_without_a_trace_is_an_exclusion_and_ids_are_no_truths() -> Non
     lone = {"event": "$ai_metric", "properties": {"$ai_trace_id": True}}
     assert read("posthog", lone).reasons == ["row-without-trace"]
     assert not source("posthog").recognises(3)
+
+
+def test_a_span_that_says_it_is_a_tools_is_one_without_a_call() -> None:
+    run = event(2, "$ai_span", span_name="lookup", span_type="tool", input_state={"n": 2}, output_state="two")
+    assert pairs(read("posthog", run).only) == [("lookup", '{"n":2}', "two")]
