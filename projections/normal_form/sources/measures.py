@@ -134,7 +134,7 @@ def usage(*counted: Any) -> dict[str, int]:  # noqa: ANN401 - any JSON value
     """Return token counts by their conventional names; the first of these objects that states a count decides."""
     found: dict[str, int] = {}
     for one in counted:
-        if not isinstance(one, dict):
+        if not one or not isinstance(one, dict):
             continue
         for name, names in _USAGE.items():
             if name not in found and (tokens := _first(one, names)) is not None:
@@ -145,10 +145,11 @@ def usage(*counted: Any) -> dict[str, int]:  # noqa: ANN401 - any JSON value
 def _first(counted: Mapping[str, Any], names: Iterable[str]) -> int | None:
     for name in names:
         value = counted.get(name)
-        outer, _, inner = name.partition(".")
-        if value is None and isinstance(nested := counted.get(outer), dict):
-            value = nested.get(inner)
-        if (tokens := count(value)) is not None:
+        if value is None and "." in name:
+            outer, _, inner = name.partition(".")
+            nested = counted.get(outer)
+            value = nested.get(inner) if isinstance(nested, dict) else None
+        if value is not None and (tokens := count(value)) is not None:
             return tokens
     return None
 
