@@ -8,7 +8,7 @@ from commands.gateway.routing import Decided, Routed
 from commands.policies import read_policy
 from ledger.families.serving import Considered, Neighbour
 from projections.features import request_features
-from projections.policy import Policy, decide
+from projections.policy import Policy, Tolerance, decide
 
 if TYPE_CHECKING:
     from ledger.journal import Journal
@@ -26,7 +26,7 @@ def routed(journal: Journal, project: str) -> Routed:
         project=project,
         policy=policy.id,
         incumbent=policy.incumbent,
-        tolerance=policy.tolerance,
+        tolerance=policy.dial.millionths if isinstance(policy.dial, Tolerance) else 0,  # a price allows for no loss
         evidence={candidate.alias: candidate.endpoint for candidate in policy.candidates},
         decide=decided,
     )

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from commands.opening import read_journal
-from ledger.families import cells, judging, serving
+import msgspec
+
+from commands.opening import open_journal, read_journal
+from ledger.event import Step
+from ledger.families import calls, cells, judging, providers, serving
 from ledger.families.ingests import ImportCompleted
 from ledger.families.traces import TraceImported, decoded
 from tests.commands.gateway.running import Gateway
@@ -209,3 +212,32 @@ def test_a_trace_leads_to_the_imports_that_brought_it(exp: Said, journey: Journe
     (node,) = exp.json("why", str(trace.seq))["rests_on"]
     assert node["seq"] == imported[0]
     assert node["name"] == journey.stage.traces.name
+
+
+def test_a_label_that_came_later_is_no_part_of_a_calibration(exp: Said, journey: Journey, tmp_path: Path) -> None:
+    exp.root = journey.copied(tmp_path)
+    before = exp.json("why", journey.ids["calibration"], "--depth", "1")
+    with open_journal(exp.root, "test", judging.FAMILY) as journal:
+        label = next(journal.events(judging.LabelRecorded)).event
+        published = next(journal.events(judging.CalibrationPublished)).event
+        assert isinstance(label, judging.LabelRecorded)
+        assert isinstance(published, judging.CalibrationPublished)
+        later = msgspec.structs.replace(label, score=0)
+        command = judging.PublishCalibration(labels=(later,), calibration=published)
+        assert len(journal.submit(Step(judging.FAMILY, command)).result()) == 1
+    assert exp.json("why", journey.ids["calibration"], "--depth", "1") == before
+
+
+def test_a_model_is_as_it_was_configured_before_the_call(exp: Said, journey: Journey, tmp_path: Path) -> None:
+    exp.root = journey.copied(tmp_path)
+    with read_journal(exp.root) as journal:
+        reserved = next(journal.events(calls.CallReserved))
+    before = exp.json("why", str(reserved.seq))
+    with open_journal(exp.root, "test", providers.FAMILY) as journal:
+        alias = json.loads(reserved.bytes)["body"]["alias"]
+        model = journal.state(providers.FAMILY).models[alias]
+        command = providers.ConfigureProviders(
+            models=(msgspec.structs.replace(model, served_model_id="another"),), replace=True
+        )
+        assert len(journal.submit(Step(providers.FAMILY, command)).result()) == 1
+    assert exp.json("why", str(reserved.seq)) == before
