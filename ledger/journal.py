@@ -109,12 +109,13 @@ class Journal:
     _store: Store
 
     def _number(self, name: str) -> int:
-        """Return the number of an origin; OriginUnknown when nothing of it was imported."""
+        """Return the number of the one origin that a name or its beginning means; OriginUnknown when it means none."""
         names = self._store.origins()
-        for number, known in names.items():
-            if known == name:
-                return number
-        raise refusals.OriginUnknown(name, tuple(names.values()))
+        found = [number for number, known in names.items() if known == name]
+        found = found or [number for number, known in names.items() if known.startswith(name)]
+        if len(found) != 1:
+            raise refusals.OriginUnknown(name, tuple(names.values()))
+        return found[0]
 
     def _fold_all(self) -> int:
         """Bring the view to the journal's end; return how many events had to be read for it."""

@@ -232,11 +232,11 @@ class RootUnusable(Refusal, name="root-unusable", exit_code=90):
 
 
 class OriginUnknown(Refusal, name="origin-unknown", exit_code=112):
-    """Nothing of an origin was imported."""
+    """A name, or the beginning of one, means no origin that anything was imported of, or several."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         super().__init__(
-            f"the journal holds nothing of origin {name[:SHOWN_OF_A_NAME]}",
+            f"the journal has no origin, or more than one, that {name[:SHOWN_OF_A_NAME]!r} means",
             where=f"its origins: {', '.join(known)}",
             remedy="name one of these, or import a bundle of that origin with `exp import`",
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from commands.opening import open_journal
 from commands.replaying import FAMILIES, replay
 from commands.replaying.imports import imports_of, sources_of
+from commands.replaying.runs import started_in
 from commands.replaying.units import Unit, match, units
 from commands.replaying.verdicts import Verdict
 from ledger.errors import Refusal
@@ -48,7 +49,7 @@ class Chosen:
 
     def __init__(self, journal: Journal, run: Unit) -> None:
         self.journal = journal
-        self.started = cast("OptimizationStarted", run.record.event)
+        self.started = started_in(run.record)
         self.published = cast("Recorded", journal.find(ReportPublished, self.started.run))
         self.policy = cast("Recorded", journal.find(PolicyFrozen, self.started.run))
         self.last = self.published.seq

@@ -71,7 +71,7 @@ def planned_again(journal: Journal, endpoints: Endpoints, record: Recorded) -> P
 
 def recorded_plan(journal: Journal, endpoints: Endpoints, record: Recorded) -> Plan:
     """Return the plan as it is recorded, cell by cell, whichever release made it."""
-    started = cast("OptimizationStarted", record.event)
+    started = started_in(record)
     cast_ = _cast(journal, endpoints, started)
     texts = {task.id: task.text for task in cast_.build.tasks}
     of_digest = {endpoint.digest: endpoint for endpoint in reversed(cast_.endpoints)}
@@ -82,6 +82,14 @@ def recorded_plan(journal: Journal, endpoints: Endpoints, record: Recorded) -> P
         parts.append(Part(facts, endpoint.alias, endpoint, texts[facts.task]))
     request = planning.request_of(started.inputs)
     return Plan(request, started, *cast_, tuple(parts), 0, 0)
+
+
+def started_in(record: Recorded) -> OptimizationStarted:
+    """Return how an optimization started; PlanIncomplete when only what it published is recorded."""
+    event = record.event
+    if isinstance(event, OptimizationStarted):
+        return event
+    raise PlanIncomplete(cast("ReportPublished", event).run, "how it started")
 
 
 def _cast(journal: Journal, endpoints: Endpoints, started: OptimizationStarted) -> Cast:
@@ -132,7 +140,7 @@ def _candidates(endpoints: Endpoints, inputs: Inputs) -> Iterator[Endpoint]:
 
 async def replay_run(journal: Journal, endpoints: Endpoints, perform: Replaying, record: Recorded) -> list[Verdict]:
     """Return whether the recorded answers give the plan, the policy and the report that were published."""
-    started = cast("OptimizationStarted", record.event)
+    started = started_in(record)
     frozen = journal.find(PolicyFrozen, started.run)
     published = journal.find(ReportPublished, started.run)
     if frozen is None or published is None:

@@ -89,5 +89,17 @@ def test_an_origin_that_says_two_things_is_refused_whole(tmp_path: Path) -> None
 
 def test_an_origin_that_nothing_was_imported_of_is_named(tmp_path: Path) -> None:
     spent(tmp_path / "here", 1)
-    with pytest.raises(refusals.OriginUnknown, match="test/nowhere"):
-        opened(tmp_path / "here", reading="test/nowhere")
+    for name in ("test/nowhere", "elsewhere"):
+        with pytest.raises(refusals.OriginUnknown, match=name):
+            opened(tmp_path / "here", reading=name)
+
+
+def test_the_beginning_of_an_origin_s_name_must_mean_one(tmp_path: Path) -> None:
+    there = spent(tmp_path / "there", 10, origin=THERE)
+    spent(tmp_path / "here", 5)
+    with opened(tmp_path / "here") as journal:
+        admitted(journal, there)
+    with opened(tmp_path / "here", reading="test/th") as other:
+        assert other.state(budget.FAMILY).ceiling == 10
+    with pytest.raises(refusals.OriginUnknown, match="more than one"):
+        opened(tmp_path / "here", reading="test/")

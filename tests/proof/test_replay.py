@@ -103,6 +103,16 @@ def test_what_a_judge_is_asked_once_more_counts_from_then_on(taken: Laboratory, 
     assert len(said["calibration"]) == 2
 
 
+def test_labels_given_later_do_not_change_what_was_published_before(
+    taken: Laboratory, root: Path, replay: Replay
+) -> None:
+    later = Laboratory(root, Facts(labels={0: 0}))
+    later.calibrate()
+    later.journal.close()
+    status, said, _ = replay(root)
+    assert (status, len(said["calibration"])) == (0, 2)
+
+
 def test_an_empty_journal_has_nothing_to_replay(tmp_path: Path, replay: Replay) -> None:
     Laboratory(tmp_path).journal.close()
     status, said, _ = replay(tmp_path)
@@ -222,6 +232,15 @@ def test_rules_of_another_release_are_named_and_not_guessed(root: Path, replay: 
     found = differing(replay(root)[1])["run"]
     assert found["status"] == "not-reproducible"
     assert "rollout@0" in found["why"]
+
+
+def test_a_run_whose_beginning_is_missing_is_not_reproducible(root: Path, replay: Replay) -> None:
+    def change(forger: Forger) -> None:
+        forger.events = [event for event in forger.events if event[1] != "optimization-started@1"]
+
+    forged(root, change)
+    found = differing(replay(root)[1])["run"]
+    assert (found["status"], "how it started" in found["why"]) == ("not-reproducible", True)
 
 
 def test_a_question_that_has_no_answer_is_named_with_the_nearest_and_the_first_pointer(
