@@ -249,6 +249,10 @@ class Bench(msgspec.Struct, frozen=True):
         """Return what answers say of themselves that come from a stand-in and not from a model."""
         return sorted({proposal.stand_in for proposal in self.proposals.values() if proposal.stand_in is not None})
 
+    def has_proposal(self, key: str) -> bool:
+        """Tell whether the judge proposed for the item and axis of a key."""
+        return any(found == key and self.proposed(item, axis.name) is not None for found, item, axis in self.rows())
+
     def proposed(self, item: Item, axis: str) -> AxisScore | None:
         """Return the judge's proposal; None when the item is excluded."""
         return self.proposals[item.subject].score(axis)
@@ -291,7 +295,8 @@ def labelled(
             axis=axis.name,
             score=score,
             rationale=None if text is None else blobs.put(text),
-            shown=True if same is None else same.shown,
+            shown=not given[key].origin if same is None else same.shown,
+            origin=given[key].origin,
         )
     return labels
 

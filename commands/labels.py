@@ -58,6 +58,7 @@ class Given(msgspec.Struct, frozen=True):
 
     score: Scaled
     rationale: str | None
+    origin: str = ""
 
 
 class Readings(msgspec.Struct):

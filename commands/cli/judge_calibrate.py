@@ -13,12 +13,14 @@ from commands.render.calibration import report_axis
 from commands.render.result import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from commands.calibrating import Bench, Item, Owed, Plan, Proposal
     from commands.judging import Judge
     from commands.labels import Given
+    from commands.readings import Build
     from commands.render.result import Value
+    from commands.trace_labels import Noted
     from ledger.families.judging import LabelRecorded, Scaled
     from ledger.journal import Journal
     from ledger.money import NanoUSD
@@ -41,6 +43,7 @@ class Asked(msgspec.Struct, frozen=True):
     may_prompt: bool
     repeats: int = 0
     partial: bool = False
+    from_traces: bool = False
 
 
 @click.command(help="Compare the judge with labels from a person.")
@@ -55,6 +58,12 @@ class Asked(msgspec.Struct, frozen=True):
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=SCORE", help="What a person says about an item.")
 @click.option("--judgment", "judgments", multiple=True, metavar="KEY=TEXT", help="Why a person says so.")
+@click.option(
+    "--labels-from-traces",
+    "from_traces",
+    is_flag=True,
+    help="Also use what people noted with the traces, on the axis of the same name.",
+)
 @click.option(FLAG, "ceiling", type=usd, metavar="USD", help="The most that this command may spend.")
 @click.option("--approve", is_flag=True, help="Approve the calibration that is reported.")
 @click.option(
@@ -80,6 +89,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     repeats: int,
     approve: bool,
     partial: bool,
+    from_traces: bool,
     yes: bool,
     non_interactive: bool,
     as_json: bool,
@@ -101,6 +111,7 @@ def command(  # noqa: PLR0913 - one parameter an option
         may_prompt=not (non_interactive or as_json) and sys.stdin.isatty(),
         repeats=repeats,
         partial=partial,
+        from_traces=from_traces,
     )
     families = (budget.FAMILY, builds.FAMILY, calls.FAMILY, judging.FAMILY, providers.FAMILY)
     with open_journal(root, "config judge calibrate", *families) as journal:
@@ -130,7 +141,8 @@ def _calibrate(journal: Journal, asked: Asked, result: Result) -> None:
     if all(proposal.scores is None for proposal in proposals.values()):
         result.finish()
         raise NothingToCalibrate(asked.project, len(sampled))
-    given = _given(journal, bench, asked, result, f"{_ceiling(plan)}; spent so far: {spent}")
+    came = _came_with(build, bench, result) if asked.from_traces else {}
+    given = _given(journal, bench, asked, came, result, f"{_ceiling(plan)}; spent so far: {spent}")
     _publish(journal, bench, given, asked, result)
 
 
@@ -179,7 +191,23 @@ def _ask(journal: Journal, judge: Judge, sampled: Sequence[Item], owed: Sequence
     run(main)
 
 
-def _given(journal: Journal, bench: Bench, asked: Asked, result: Result, spend: str) -> dict[str, Given]:
+def _came_with(build: Build, bench: Bench, result: Result) -> dict[str, Noted]:
+    """Return the labels that came with traces, and say those that can't be used."""
+    from commands.trace_labels import noted  # noqa: PLC0415 - as above
+
+    found = {}
+    for one in noted(build, bench):
+        if one.score is None:
+            result.item("annotation-unused", {"key": one.key, "reason": one.problem})
+        elif bench.has_proposal(one.key):
+            found[one.key] = one
+    result.line("labels-from-traces", len(found))
+    return found
+
+
+def _given(
+    journal: Journal, bench: Bench, asked: Asked, came: Mapping[str, Noted], result: Result, spend: str
+) -> dict[str, Given]:
     """Return a label for every key, from the flags, the journal and the terminal; refuse with all that is missing."""
     from commands.calibrating import wanted  # noqa: PLC0415 - as above
     from commands.labels import LabelsRefused, LabelsWanted, read_labels  # noqa: PLC0415 - as above
@@ -189,6 +217,10 @@ def _given(journal: Journal, bench: Bench, asked: Asked, result: Result, spend: 
     redact = redactor_for(journal.state(providers.FAMILY)).error  # also what merely looks like a key
     asked_for = wanted(bench, journal.state(judging.FAMILY))
     labels, judgments = list(asked.labels), [redact(text) for text in asked.judgments]
+    here = {text.partition("=")[0] for text in (*labels, *judgments)}
+    came = {key: one for key, one in came.items() if key not in here and asked_for[key].label in (None, one.score)}
+    labels += [f"{key}={_score(one.score)}" for key, one in came.items() if one.score is not None]
+    judgments += [f"{key}={redact(one.rationale)}" for key, one in came.items() if asked_for[key].label is None]
     readings = read_labels(labels, judgments, asked_for)
     if readings.missing and not readings.wrong and asked.may_prompt:
         _prompt(labels, judgments, readings.missing)
@@ -204,7 +236,9 @@ def _given(journal: Journal, bench: Bench, asked: Asked, result: Result, spend: 
         if readings.wrong:
             raise LabelsRefused(asked.project, readings.wrong, readings.missing)
         raise LabelsWanted(asked.project, readings.missing, spend)
-    return readings.given
+    return {
+        key: msgspec.structs.replace(one, origin="trace") if key in came else one for key, one in readings.given.items()
+    }
 
 
 def _prompt(labels: list[str], judgments: list[str], missing: Sequence[str]) -> None:

@@ -391,7 +391,10 @@ class JudgmentRecorded(Event):
 
 @event("label-recorded@1")
 class LabelRecorded(Event):
-    """What a person says on one axis about a subject. ``shown`` tells whether the judge's proposal was shown first."""
+    """What a person says on one axis about a subject. ``shown`` tells whether the judge's proposal was shown first.
+
+    ``origin`` is "trace" when the person said so where the trace was recorded, and empty when it was said here.
+    """
 
     project: str
     setup: str
@@ -400,6 +403,7 @@ class LabelRecorded(Event):
     score: Scaled
     rationale: BlobRef | None
     shown: bool
+    origin: str = ""
 
     @property
     def stream(self) -> str:
