@@ -11,7 +11,8 @@ from pathlib import Path
 import apsw
 
 from bench.measuring import Bar
-from ledger.event import Command, Event, Family, Found, Step, event
+from commands.walkthrough import corpus
+from ledger.event import BlobRef, Blobs, Command, Event, Family, Found, Step, event
 from ledger.journal import Journal
 from ledger.store import BUSY_MS, NAME, PAGE_BYTES, WAL_LIMIT_BYTES
 
@@ -39,13 +40,37 @@ class Note(Command):
     number: int
 
 
-def _decide(command: Note, state: int, found: Found) -> tuple[Event, ...]:
+@event("bench-kept@1")
+class BenchKept(Event):
+    """Contents."""
+
+    contents: tuple[BlobRef, ...]
+
+    @property
+    def stream(self) -> str:
+        """One stream for all."""
+        return "contents"
+
+
+class Keep(Command):
+    """Record contents."""
+
+    contents: tuple[BlobRef, ...]
+
+
+def _decide(command: Note | Keep, state: int, found: Found) -> tuple[Event, ...]:
     del state, found
+    if isinstance(command, Keep):
+        return (BenchKept(contents=command.contents),)
     return (BenchNoted(number=command.number, text="x" * TEXT),)
 
 
 FAMILY = Family(
-    name="bench", kinds=(BenchNoted,), initial=lambda: 0, decide=_decide, evolve=lambda state, _event: state + 1
+    name="bench",
+    kinds=(BenchNoted, BenchKept),
+    initial=lambda: 0,
+    decide=_decide,
+    evolve=lambda state, _event: state + 1,
 )
 
 
@@ -91,7 +116,7 @@ def run(folder: Path, events: int) -> list[Bar]:
     bars = []
     for together, least in ((1, 0.6), (100, 0.5)):
         bars += _against_bare(folder / f"appending-{together}", events, together, least)
-    return [*bars, *_clients(folder / "clients", events)]
+    return [*bars, *_clients(folder / "clients", events), _contents(folder / "contents")]
 
 
 def _against_bare(root: Path, events: int, together: int, least: float) -> list[Bar]:
@@ -161,3 +186,17 @@ def _clients(root: Path, events: int) -> list[Bar]:
         Bar(f"append, {CLIENTS} waiting clients: median", median, 2.0, "ms"),
         Bar("size of events / raw", stored / raw, 1.2, ""),
     ]
+
+
+def _contents(root: Path) -> Bar:
+    """Record the shipped traces, a content a line, and compare what the file grows by with what was given."""
+    texts = [line for line in corpus().read_bytes().splitlines() if line]
+    with _opened(root) as journal:
+        journal.checkpoint()
+    before = (root / NAME).stat().st_size
+    with _opened(root) as journal:
+        blobs = Blobs()
+        references = [blobs.put(text) for text in texts]
+        journal.submit(Step(FAMILY, Keep(contents=tuple(references))), blobs=blobs).result()
+    grown = (root / NAME).stat().st_size - before
+    return Bar("size of contents / raw text", grown / sum(map(len, texts)), 0.7, "")

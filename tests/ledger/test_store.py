@@ -34,6 +34,12 @@ def _newer(path: Path) -> None:
     connection.close()
 
 
+def _older(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 0")
+    connection.close()
+
+
 def _directory(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -51,6 +57,7 @@ def _directory(path: Path) -> None:
         ),
         (_directory, refusals.NotAJournal, "found a directory"),
         (_foreign, refusals.NotAJournal, "found another program's database"),
+        (_older, refusals.JournalTooOld, "has format 0 and this release writes format 1"),
         (_newer, refusals.JournalTooNew, "has format 9 and this release reads up to format 1"),
     ],
 )
