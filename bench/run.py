@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE))
 
-from bench import appending, gateway, path, replaying, starting, trials  # noqa: E402 - the project comes first
+from bench import appending, gateway, path, replaying, starting, trials, verifying  # noqa: E402 - the project comes first
 from commands.render.table import table  # noqa: E402 - as above
 from commands.walkthrough import corpus  # noqa: E402 - as above
 
@@ -32,7 +32,10 @@ def main() -> int:
     sizes = path.Sizes(4, 2) if given.small else path.Sizes(50, 20)
     with tempfile.TemporaryDirectory() as folder:
         bars = []
-        places = [Path(folder, name) for name in ("path", "appending", "gateway", "starting", "replaying", "trials")]
+        places = [
+            Path(folder, name)
+            for name in ("path", "appending", "gateway", "starting", "replaying", "trials", "verifying")
+        ]
         for place in places:
             place.mkdir()
         bars += path.run(places[0], traces, sizes)
@@ -40,7 +43,8 @@ def main() -> int:
         bars += gateway.run(places[2], 64 if given.small else 3_200)
         bars += starting.run(places[3], 300 if given.small else 1_000_000)
         bars += replaying.run(places[0] / "root", places[4])
-        bars += trials.run(places[-1], trials.SMALL if given.small else trials.FULL)
+        bars += verifying.run(places[6], 300 if given.small else 100_000, 30 if given.small else 10_000)
+        bars += trials.run(places[5], trials.SMALL if given.small else trials.FULL)
     rows = [(bar.what, f"{bar.measured:,.2f}", bar.limit, bar.unit, bar.peer) for bar in bars]
     if given.small:
         print("\n".join(bar.what for bar in bars))
