@@ -32,17 +32,18 @@ def freeze(plan: Plan, outcomes: Sequence[Outcome], stand_ins: Collection[str]) 
     frozen = policy.frozen(_evidence(plan, fit))
     held = [task for task in plan.build.tasks if task.part == "held-out"]
     vectors = features.task_features([task.text for task in held], plan.build.tools)
-    routes = {}
-    for task, vector in zip(held, vectors, strict=True):
-        decision = policy.decide(frozen, vector)
-        routes[task.id] = (decision.alias, decision.reason)
+    names = [task.id for task in held]
+    course = policy.course(frozen, vectors)
     basis = report.Basis(
         policy=frozen.id,
         incumbent=request.incumbent,
         candidates=request.candidates,
         uncovered=frozen.uncovered,
         degenerate=(*frozen.notes, *_stand_ins(stand_ins)),
+        fit_tasks=len(frozen.rows),
+        course={dial: dict(zip(names, aliases, strict=True)) for dial, aliases in course.items()},
     )
+    routes = dict(zip(names, policy.routes(frozen, vectors), strict=True))
     return Frozen(scoreboard.scoreboard(outcomes, request.candidates), frozen, report.report(basis, outcomes, routes))
 
 

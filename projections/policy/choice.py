@@ -28,6 +28,7 @@ from projections.policy.methods import (
     METHODS,
     Clusters,
     Method,
+    Neighbours,
     Predicted,
     in_words,
     leaned,
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 LEAST_OF_A_CLUSTER = 20
+LEAVING = 2  # standard errors that a method must gain over the first: the best of many gains some by chance
 LEAST_TASKS = 10  # with fewer, nothing is told apart
 TOLERANCES = (0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
-STEPS = (1, 2, 5)
+STEPS = (1, 3)
+MOST_TURNING = 20
 LEANINGS = (1_000, 0)
 
 
@@ -136,21 +139,25 @@ def _chosen(errors: Sequence[Sequence[int]], tasks: int) -> int:
     if tasks < LEAST_TASKS:
         return 0
     totals = {place: sum(errors[place]) for place, method in enumerate(METHODS) if _fits(method, tasks)}
-    least = errors[min(totals, key=lambda place: (totals[place], place))]
-    return next(place for place in totals if not clearly_lower(least, errors[place]))
+    best = min(totals, key=lambda place: (totals[place], place))
+    if not clearly_lower(errors[best], errors[0], times=LEAVING):
+        return 0
+    return next(place for place in totals if place and not clearly_lower(errors[best], errors[place]))
 
 
 def _fits(method: Method, tasks: int) -> bool:
     """Tell whether there are enough tasks for a method: a cluster of a few tasks is a memory of them."""
-    return not isinstance(method, Clusters) or tasks >= LEAST_OF_A_CLUSTER * method.clusters
+    if isinstance(method, Clusters):
+        return tasks >= LEAST_OF_A_CLUSTER * method.clusters
+    return isinstance(method, Neighbours)
 
 
-def clearly_lower(errors: Sequence[int], than: Sequence[int]) -> bool:
-    """Tell whether paired errors are lower by more than the standard error of the mean difference."""
+def clearly_lower(errors: Sequence[int], than: Sequence[int], *, times: int = 1) -> bool:
+    """Tell whether paired errors are lower by more than so many standard errors of the mean difference."""
     gains = [other - one for one, other in zip(errors, than, strict=True)]
     count, total = len(gains), sum(gains)
     spread = count * sum(gain * gain for gain in gains) - total * total
-    return total > 0 and (count - 1) * total * total > spread
+    return total > 0 and (count - 1) * total * total > times * times * spread
 
 
 class _Course:
@@ -164,7 +171,9 @@ class _Course:
     def along(self, leaning: int) -> tuple[Operating, ...]:
         """Return what happens along the dial, from the cheapest setting on."""
         dials: list[Dial] = [Tolerance(millionths=one) for one in TOLERANCES]
-        dials += [Price(nano_usd=one) for one in _prices(self.field)]
+        turning = self.field.breakpoints(self.evidence.overall.tolist(), self.evidence.known.tolist())
+        prices = sorted({*_prices(self.field), *turning[:MOST_TURNING]})
+        dials += [Price(nano_usd=one) for one in prices]
         found = [self.at(dial, leaning) for dial in dials]
         return tuple(sorted(filter(None, found), key=lambda one: (one.cost, one.score)))
 
@@ -172,7 +181,7 @@ class _Course:
         """Return what happens at one setting; None when no task counts, or a cost is unknown."""
         evidence, known = self.evidence, self.evidence.known.tolist()
         seen = leaned(self.predicted, dial, leaning)
-        chosen = np.array([self.field.choose(dial, row, known)[0] for row in seen.tolist()], dtype=np.int64)
+        chosen = np.array(self.field.places(dial, seen.tolist(), known), dtype=np.int64)
         tasks = np.arange(len(chosen))
         counted = evidence.counts[tasks, chosen]
         prices = [self.field.prices[place] for place in chosen[counted].tolist()]
@@ -198,7 +207,7 @@ def _prices(field: Field) -> list[NanoUSD]:
     if not apart:
         return []
     first, last = len(str(min(apart))) - 1, len(str(max(apart))) + 3
-    return [step * 10**power for power in range(first, last) for step in STEPS]
+    return [0, *(step * 10**power for power in range(first, last) for step in STEPS)]
 
 
 def clears(operating: Operating | None, field: Field) -> bool:

@@ -17,7 +17,7 @@ from ledger import canonical, digests
 from ledger.event import Fact
 from ledger.money import NanoUSD
 from projections.policy.choice import Operating, Trial, fit
-from projections.policy.dial import Dial, Field, Tolerance, Verdict
+from projections.policy.dial import Dial, Field, Tolerance, Verdict, in_words
 from projections.policy.evidence import Candidate, Evidence, Row
 from projections.policy.methods import (
     Centres,
@@ -153,6 +153,35 @@ def frozen(policy: Policy) -> Policy:
     )
 
 
+def course(policy: Policy, requests: NDArray[np.int8]) -> dict[str, list[str]]:
+    """Return, for each setting of the dial that was tried on fit tasks, the candidate that each request goes to."""
+    features = requests.astype(np.float32)
+    near = nearest(policy.evidence, features)
+    found = predict(policy.method, policy.evidence, features, near)
+    known = policy.evidence.known.tolist()
+    return {
+        in_words(one.dial): [
+            policy.candidates[place].alias
+            for place in policy.field.places(one.dial, leaned(found, one.dial, policy.leaning).tolist(), known)
+        ]
+        for one in policy.curve
+    }
+
+
+def routes(policy: Policy, requests: NDArray[np.int8]) -> list[tuple[str, Reason]]:
+    """Return where each request goes and why, as ``decide`` does for one."""
+    features = requests.astype(np.float32)
+    near = nearest(policy.evidence, features)
+    found = leaned(predict(policy.method, policy.evidence, features, near), policy.dial, policy.leaning).tolist()
+    known = policy.evidence.known.tolist()
+    decided = []
+    for row in found:
+        chosen, verdicts = policy.field.choose(policy.dial, row, known)
+        alias = policy.candidates[policy.place if policy.kept else chosen].alias
+        decided.append((alias, _reason(policy, policy.dial, chosen, verdicts, kept=policy.kept)))
+    return decided
+
+
 def decide(policy: Policy, features: NDArray[np.int8], dial: Dial | None = None) -> Decision:
     """Return the candidate for a request; ``dial`` is the request's own, where it has one."""
     request = features[None].astype(np.float32)
@@ -166,10 +195,8 @@ def decide(policy: Policy, features: NDArray[np.int8], dial: Dial | None = None)
     known = policy.evidence.known.tolist()
     chosen, verdicts = policy.field.choose(turned, leaned(found, turned, policy.leaning)[0].tolist(), known)
     kept = policy.kept and dial is None
-    if kept:
-        chosen = policy.place
     return Decision(
-        alias=policy.candidates[chosen].alias,
+        alias=policy.candidates[policy.place if kept else chosen].alias,
         reason=_reason(policy, turned, chosen, verdicts, kept=kept),
         candidates=tuple(_scored(policy, place, distances, known, verdicts[place]) for place in policy.field.order),
         neighbours=tuple(

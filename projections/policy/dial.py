@@ -7,8 +7,10 @@ incumbent keeps the request, then the cheaper candidate, then the earlier name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from math import lcm
 from typing import TYPE_CHECKING, Literal
 
 from ledger.event import Fact
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from projections.policy.evidence import Candidate
 
 SCALE = 1_000_000
+MOST_PRICE: NanoUSD = 10**15
 
 Verdict = Literal["incumbent", "not-worse", "worth-more", "worse", "no-evidence", "unpriced", "not-cheaper"]
 
@@ -62,60 +65,71 @@ class Field:
 
         ``distances`` are predicted scores above the incumbent's, in millionths; ``known`` says where evidence is.
         """
-        if isinstance(dial, Tolerance):
-            return self._cheapest(dial, distances, known)
-        return self._worthiest(dial, distances, known)
-
-    def _unfit(self, place: int, known: Sequence[bool]) -> Verdict | None:
-        """Return why a candidate can't be weighed at all."""
-        if place == self.incumbent:
-            return "incumbent"
-        if self.prices[place] is None or self.prices[self.incumbent] is None:
-            return "unpriced"
-        return None if known[place] else "no-evidence"
-
-    def _cheapest(
-        self, dial: Tolerance, distances: Sequence[int], known: Sequence[bool]
-    ) -> tuple[int, dict[int, Verdict]]:
+        (chosen,) = self.places(dial, (distances,), known)
         verdicts: dict[int, Verdict] = {}
-        chosen, settled = self.incumbent, False
+        settled = False
         for place in self.order:
-            unfit = self._unfit(place, known)
-            if unfit == "incumbent":
-                verdicts[place], settled = unfit, True
-            elif unfit == "unpriced":
-                verdicts[place] = unfit
-            elif settled:
+            settled = settled or place == self.incumbent
+            if place == self.incumbent:
+                verdicts[place] = "incumbent"
+            elif self.prices[place] is None or self.prices[self.incumbent] is None:
+                verdicts[place] = "unpriced"
+            elif settled and isinstance(dial, Tolerance):
                 verdicts[place] = "not-cheaper"
-            elif unfit is not None:
-                verdicts[place] = unfit
-            elif -distances[place] <= dial.millionths:
-                verdicts[place], chosen, settled = "not-worse", place, True
+            elif not known[place]:
+                verdicts[place] = "no-evidence"
+            elif place == chosen:
+                verdicts[place] = "not-worse" if isinstance(dial, Tolerance) else "worth-more"
+                settled = True
             else:
                 verdicts[place] = "worse"
         return chosen, verdicts
 
-    def _worthiest(
-        self, dial: Price, distances: Sequence[int], known: Sequence[bool]
-    ) -> tuple[int, dict[int, Verdict]]:
-        verdicts: dict[int, Verdict] = {}
-        chosen, most = self.incumbent, Fraction(0)
-        for place in self.order:
-            unfit = self._unfit(place, known)
-            if unfit is not None:
-                verdicts[place] = unfit
-                continue
-            verdicts[place] = "worse"
-            worth = self.worth(dial, place, distances[place])
-            if worth > most:
-                chosen, most = place, worth
-        if chosen != self.incumbent:
-            verdicts[chosen] = "worth-more"
-        return chosen, verdicts
+    def places(self, dial: Dial, rows: Iterable[Sequence[int]], known: Sequence[bool]) -> list[int]:
+        """Return the place of the candidate that each request gets, given its predicted distances."""
+        rivals = [
+            place
+            for place in self.order
+            if place != self.incumbent and known[place] and self.prices[place] is not None and self._priced
+        ]
+        if isinstance(dial, Tolerance):
+            cheaper = set(self.order[: self.order.index(self.incumbent)])
+            rivals = [place for place in rivals if place in cheaper]
+            least = -dial.millionths
+            return [next((place for place in rivals if row[place] >= least), self.incumbent) for row in rows]
+        scale = lcm(*(price.denominator for price in self.prices if price is not None))
+        weight = dial.nano_usd * scale
+        offsets = [(place, self._dearer(place, scale)) for place in rivals]
+        found = []
+        for row in rows:
+            chosen, most = self.incumbent, 0
+            for place, dearer in offsets:
+                worth = weight * row[place] - dearer
+                if worth > most:
+                    chosen, most = place, worth
+            found.append(chosen)
+        return found
 
-    def worth(self, dial: Price, place: int, distance: int) -> Fraction:
-        """Return what a candidate is worth above the incumbent, in nano-dollars a request."""
+    @property
+    def _priced(self) -> bool:
+        return self.prices[self.incumbent] is not None
+
+    def _dearer(self, place: int, scale: int) -> int:
+        """Return how much more a candidate costs than the incumbent, in millionths of a nano-dollar x ``scale``."""
         own, other = self.prices[place], self.prices[self.incumbent]
-        if own is None or other is None:
-            return Fraction(0)
-        return Fraction(dial.nano_usd * distance, SCALE) - (own - other)
+        return 0 if own is None or other is None else int((own - other) * SCALE * scale)
+
+    def breakpoints(self, overall: Sequence[int], known: Sequence[bool]) -> list[NanoUSD]:
+        """Return prices of a unit of score, each just above one at which another candidate is the best for all."""
+        places = [
+            place
+            for place in self.order
+            if self.prices[place] is not None and (known[place] or place == self.incumbent)
+        ]
+        found = set()
+        for one, other in itertools.combinations(places, 2):
+            first, second = self.prices[one], self.prices[other]
+            gained = overall[other] - overall[one]
+            if first is not None and second is not None and gained > 0 and second > first:
+                found.add(int((second - first) * SCALE / gained) + 1)
+        return sorted(price for price in found if price <= MOST_PRICE)
