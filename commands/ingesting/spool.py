@@ -20,7 +20,7 @@ HELD_BYTES = 32 << 20
 TOGETHER_BYTES = 4 << 20  # of rows that become values at once; these take some ten times as much
 _LENGTH = 4
 
-_Entry = tuple[int, str, str, Any]  # number of the source, trace, place, value
+_Entry = tuple[int, str, str, Any, bool]  # number of the source, trace, place, value, clean
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
 
@@ -37,7 +37,7 @@ class Spool:
 
     def add(self, source: int, row: Row) -> None:
         """Keep a row of that source."""
-        entry = _encode((source, row.trace, row.place, row.value))
+        entry = _encode((source, row.trace, row.place, row.value, row.clean))
         part = self._parts[blake3(row.trace.encode()).digest()[0]]
         part += len(entry).to_bytes(_LENGTH, "big")
         part += entry
@@ -66,9 +66,9 @@ class Spool:
             for one in range(passes):
                 found: dict[tuple[int, str], list[Row]] = {}
                 for entry in self._entries(number):
-                    source, trace, place, value = _decode(entry)
+                    source, trace, place, value, clean = _decode(entry)
                     if passes == 1 or blake3(trace.encode()).digest()[1] % passes == one:
-                        found.setdefault((source, trace), []).append(Row(trace, value, place))
+                        found.setdefault((source, trace), []).append(Row(trace, value, place, clean))
                 for key in sorted(found):
                     yield *key, found.pop(key)
 

@@ -104,15 +104,19 @@ def rows(found: Iterable[Document | Exclusion], reader: Source) -> Iterator[Row 
         if isinstance(one, Exclusion):
             yield one
             continue
-        place, value = one
+        place, value, clean = one
         try:
-            yield from reader.rows(value, place)
+            for row in reader.rows(value, place):
+                if clean and isinstance(row, Row):
+                    msgspec.structs.force_setattr(row, "clean", True)  # nobody else has it yet  # noqa: FBT003
+                yield row
         except RecursionError:
             yield Exclusion(place=place, reason="nested-too-deeply", units=1)
 
 
 def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) -> Made:
     """Return what rows of one trace give; each of them is in the trace, or counted by one exclusion."""
+    clean = str if all(row.clean for row in given) else cleaner.text
     exclusions: list[Exclusion] = []
     spans: dict[str, Span] = {}
     found: Counter[str] = Counter()
@@ -127,7 +131,7 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
                 again.append(one)
             else:
                 spans[one.digest] = one
-        formed = normal_form(name, spans.values(), cleaner.text) if spans else Formed(None, [], set())
+        formed = normal_form(name, spans.values(), clean) if spans else Formed(None, [], set())
     except RecursionError:
         place = min(row.place for row in given)
         formed = Formed(None, [Exclusion(place=place, reason="nested-too-deeply", detail=name)], set())

@@ -17,9 +17,8 @@ from projections.normal_form.spans import REAL_TIME, Span
 MOST_ATTRIBUTES = 32
 ATTRIBUTE_LENGTH = 80
 NANO = Decimal(10) ** 9
-_CONTENT = re.compile(
-    r"gen_ai\.(?!request\.model$|provider\.name$|system$|agent\.name$)|input\.|output\.|error\.|exp\."
-)
+_CONTENT = ("gen_ai.", "input.", "output.", "error.", "exp.")
+_DECLARED = frozenset({"gen_ai.request.model", "gen_ai.provider.name", "gen_ai.system", "gen_ai.agent.name"})
 _MODEL = (("gen_ai.request.model",), ("gen_ai.response.model",), ("gen_ai.provider.name", "gen_ai.system"))
 _TOKENS = {
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
@@ -40,6 +39,7 @@ _COSTS = ("gen_ai.usage.cost", "gen_ai.usage.total_cost", "gen_ai.cost.total_cos
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "gen_ai.session.id", "gen_ai.thread.id")
 _TASKS = ("exp.task.id", "gen_ai.task.id", "task.id", "task_id")
 _TASK = re.compile(r"(?:.*[._])?(?:task|example|sample)[._]?id", re.IGNORECASE)
+_OPENING = ("{", "[", '"', " ", "\n", "\t", "\r")
 _ORIGINS = frozenset({"human", "model", "code", "unknown"})
 _MOST_DIGITS = 30
 
@@ -244,7 +244,11 @@ def declared(spans: Iterable[Span]) -> tuple[tuple[str, str], ...]:
 
 def _texts(attributes: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in attributes.items():
-        if _CONTENT.match(name):
+        if name.startswith(_CONTENT) and name not in _DECLARED:
+            continue
+        if isinstance(value, str) and value[:1] not in _OPENING:
+            if 0 < len(value) <= ATTRIBUTE_LENGTH:
+                yield name, value
             continue
         inner = opened(value)
         if isinstance(inner, dict):

@@ -30,7 +30,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 Redact = Callable[[str], tuple[str, int]]
 Line = bytes | None  # None stands for a line that is longer than what is read
-Document = tuple[str, Any]  # its place, and its value
+Document = tuple[str, Any, bool]  # its place, its value, and whether no text in it can hold what is left out
 
 
 class Unreadable(Exception):
@@ -86,8 +86,11 @@ class Cleaner:
         self._suspects: Callable[[bytes], bool] = getattr(redact, "suspects", _always)
         self.redactions = 0
 
-    def document(self, line: bytes) -> tuple[Any, bool]:
-        """Return the cleaned value of a line, and whether bytes were replaced on the way; Unreadable otherwise."""
+    def document(self, line: bytes) -> tuple[Any, bool, bool]:
+        """Return the cleaned value of a line, whether it was clean, and whether bytes were replaced in it.
+
+        What is clean is so in whatever JSON its texts hold, too. Unreadable otherwise.
+        """
         if not self._suspects(line) and line.count(b"[") + line.count(b"{") < FEW_BRACKETS:
             try:
                 value = _decode(line)
@@ -95,9 +98,9 @@ class Cleaner:
             except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
                 pass
             else:
-                return value, False
+                return value, b"\\ud" not in line and b"\\uD" not in line, False
         value, repaired = parsed(line)
-        return self.value(value), repaired
+        return self.value(value), False, repaired
 
     def text(self, text: str) -> str:
         """Return the text without what looks like a key; lone surrogates become question marks."""
@@ -185,10 +188,10 @@ class Documents:
             if size > WHOLE_FILE_BYTES:
                 return None if _by_lines(held) else self._taken_apart(held)
         try:
-            value, repaired = self._cleaner.document(b"".join(line or b"" for line in held))
+            value, clean, repaired = self._cleaner.document(b"".join(line or b"" for line in held))
         except Unreadable:
             return None
-        found: list[Document | Exclusion] = [(f"line {number}", value)]
+        found: list[Document | Exclusion] = [(f"line {number}", value, clean)]
         if repaired:
             found.append(Exclusion(place=f"line {number}", reason="bytes-replaced"))
         return found
@@ -203,7 +206,7 @@ class Documents:
                 yield Exclusion(place=place, reason=value.reason, units=1)
                 continue
             try:
-                yield place, self._cleaner.value(value)
+                yield place, self._cleaner.value(value), False
             except Unreadable as unreadable:
                 yield Exclusion(place=place, reason=unreadable.reason, units=1)
 
@@ -215,13 +218,13 @@ class Documents:
         if not line or line.isspace():
             return
         try:
-            value, repaired = self._cleaner.document(line)
+            value, clean, repaired = self._cleaner.document(line)
         except Unreadable as unreadable:
             yield Exclusion(place=place, reason=unreadable.reason, detail=self._cleaner.excerpt(line), units=1)
             return
         if repaired:
             yield Exclusion(place=place, reason="bytes-replaced")
-        yield place, value
+        yield place, value, clean
 
 
 def _cut(line: bytes) -> bool:

@@ -109,7 +109,7 @@ def documents(stream: Stream, cleaner: Cleaner) -> Iterator[Document | Exclusion
             except Unreadable as unreadable:
                 yield Exclusion(place=place, reason=unreadable.reason, units=1)
                 continue
-            yield place, cleaner.value(value)
+            yield place, cleaner.value(value), False
     except Unreadable as unreadable:
         yield Exclusion(place=f"byte {reader.at}", reason=unreadable.reason, units=1)
 

@@ -29,14 +29,17 @@ DIALECTS = (
     Dialect("vercel", vercel.MARKS, vercel.translated),
 )
 CURRENT = "otel-genai"
+_ALL = tuple(mark for dialect in DIALECTS for mark in dialect.marks)
 
 
 def translated(attributes: Attributes) -> tuple[Attributes, str]:
     """Return attributes in the names of the GenAI conventions, and the dialect that they were in, or nothing."""
-    names = "\n" + "\n".join(attributes)
+    marked = [name for name in attributes if name.startswith(_ALL)]
+    if not marked:
+        return attributes, CURRENT if any(name.startswith("gen_ai.") for name in attributes) else ""
     spoken = ""
     for dialect in DIALECTS:
-        if any(mark in names for mark in dialect.marks):
+        if any(name.startswith(dialect.marks) for name in marked):
             attributes = dialect.translated(dict(attributes))
             spoken = spoken or dialect.name
-    return attributes, spoken or (CURRENT if "\ngen_ai." in names else "")
+    return attributes, spoken

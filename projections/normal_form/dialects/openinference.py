@@ -8,11 +8,11 @@ from projections.normal_form.dialects import indexed
 from projections.normal_form.messages import messages, opened
 
 MARKS = (
-    "\nopeninference.",
-    "\nllm.input_messages.",
-    "\nllm.output_messages.",
-    "\nllm.model_name",
-    "\nllm.token_count.",
+    "openinference.",
+    "llm.input_messages.",
+    "llm.output_messages.",
+    "llm.model_name",
+    "llm.token_count.",
 )
 _OPERATIONS = {
     "LLM": "chat",

@@ -8,14 +8,14 @@ from projections.normal_form.dialects import indexed
 from projections.normal_form.messages import opened
 
 MARKS = (
-    "\npydantic_ai.",
-    "\nall_messages_events",
-    "\ntool_arguments",
-    "\ntool_response",
-    "\nevents",
-    "\noperation.cost",
-    "\nmodel_request_parameters",
-    "\nfinal_result",
+    "pydantic_ai.",
+    "all_messages_events",
+    "tool_arguments",
+    "tool_response",
+    "events",
+    "operation.cost",
+    "model_request_parameters",
+    "final_result",
 )
 _NAMES = {
     "pydantic_ai.all_messages": "gen_ai.input.messages",

@@ -8,13 +8,13 @@ from projections.normal_form.dialects import indexed
 from projections.normal_form.messages import messages, opened
 
 MARKS = (
-    "\ntraceloop.",
-    "\ngen_ai.prompt.",
-    "\ngen_ai.completion.",
-    "\nllm.request.",
-    "\nllm.usage.",
-    "\nllm.prompts.",
-    "\nllm.completions.",
+    "traceloop.",
+    "gen_ai.prompt.",
+    "gen_ai.completion.",
+    "llm.request.",
+    "llm.usage.",
+    "llm.prompts.",
+    "llm.completions.",
 )
 _OPERATIONS = {
     "tool": "execute_tool",

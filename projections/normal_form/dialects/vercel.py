@@ -7,7 +7,7 @@ from typing import Any
 from projections.normal_form.dialects import indexed
 from projections.normal_form.messages import opened
 
-MARKS = ("\nai.",)
+MARKS = ("ai.",)
 _NAMES = {
     "ai.model.id": "gen_ai.request.model",
     "ai.response.model": "gen_ai.response.model",

@@ -24,12 +24,14 @@ _MODULES = {"inspect": "inspect_ai", "chat-json": "chat_json"} | dict.fromkeys(_
 class Row(msgspec.Struct, frozen=True):
     """One unit of an input before it is a span. All rows of one trace carry the same ``trace``.
 
-    ``place`` is unique within its document; spans made of a row, and exclusions of it, carry its place.
+    ``place`` is unique within its document; spans made of a row, and exclusions of it, carry its place. Whoever read
+    the document says whether it was ``clean``: whether none of its texts needs another look.
     """
 
     trace: str
     value: Any
     place: str
+    clean: bool = False
 
 
 class Source(NamedTuple):

@@ -29,6 +29,7 @@ _END = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time")
 _COLUMN = "attributes."
 _NESTED = frozenset({"llm", "openinference", "gen_ai", "input", "output", "tool", "traceloop", "session", "metadata"})
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})")
+_ORDINARY = re.compile(r"[0-9a-f]{32}|[0-9a-f]{16}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{22}==|[A-Za-z0-9+/_-]{11}=")
 _SCALES = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))  # seconds, milliseconds, microseconds
 _FRACTION = re.compile(r"\.(\d+)")
@@ -228,6 +229,9 @@ def _integer(value: Any) -> Any:  # noqa: ANN401 - numbers come as text, too
 
 def nanoseconds(span: dict[str, Any], names: Sequence[str]) -> int:
     """Return a time in nanoseconds, or 0 when there is none: from numbers, numbers as text, and ISO 8601."""
+    told = span.get(names[0])
+    if type(told) is str and told.isdecimal() and len(told) < _MOST_DIGITS:  # nearly all are
+        return int(told)
     name = next((name for name in names if span.get(name) is not None), None)
     if name is None:
         return 0
@@ -262,10 +266,10 @@ def _of_text(text: str) -> int:
 
 def identifier(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return an id as text: hexadecimal in lower case, also from base64; nothing for zeros."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if value else ""
     if not isinstance(value, str):
-        return ""
+        return str(value) if type(value) is int and value else ""
+    if _ORDINARY.fullmatch(value):
+        return value if value.strip("0") else ""
     text = value.strip()
     if match := _HEX.fullmatch(text):
         text = match[1].lower()
