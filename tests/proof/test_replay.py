@@ -103,6 +103,13 @@ def test_what_a_judge_is_asked_once_more_counts_from_then_on(taken: Laboratory, 
     assert len(said["calibration"]) == 2
 
 
+def test_a_result_keeps_the_prices_that_it_was_made_with(taken: Laboratory, root: Path, replay: Replay) -> None:
+    later = Laboratory(root, Facts(models={**taken.facts.models, "cheap": ("model-cheap", priced(3))}))
+    later.configure()
+    later.journal.close()
+    assert replay(root)[0] == 0
+
+
 def test_labels_given_later_do_not_change_what_was_published_before(
     taken: Laboratory, root: Path, replay: Replay
 ) -> None:
@@ -223,8 +230,10 @@ def test_another_vector_in_a_build_is_named_with_the_event_that_has_the_text_s_o
 
 def test_other_inputs_of_an_optimization_are_named(root: Path, replay: Replay) -> None:
     forged(root, lambda forger: forger.body("optimization-started@1")["inputs"].update(tolerance=1))
-    found = differing(replay(root)[1])["run"]
+    said = replay(root)[1]
+    found = differing(said)["run"]
     assert (found["pointer"], found["recorded"]) == ("/inputs/tolerance", "1")
+    assert not said.keys() & {"policy", "report"}  # what would follow from other inputs says nothing of these
 
 
 def test_rules_of_another_release_are_named_and_not_guessed(root: Path, replay: Replay) -> None:
