@@ -241,3 +241,11 @@ def test_a_model_is_as_it_was_configured_before_the_call(exp: Said, journey: Jou
         )
         assert len(journal.submit(Step(providers.FAMILY, command)).result()) == 1
     assert exp.json("why", str(reserved.seq)) == before
+
+
+def test_a_cell_rests_on_the_trace_of_its_own_task_and_on_no_other_task_s(exp: Said, journey: Journey) -> None:
+    with read_journal(journey.root) as journal:
+        cell = json.loads(next(journal.events(cells.CellOpened)).bytes)["body"]["cell"]
+    opened = [node for node in walked(exp.json("why", cell)) if base(node) == "cell-opened"]
+    traces = [node for one in opened for node in one["rests_on"] if base(node) == "trace-imported"]
+    assert len(traces) == 1
