@@ -83,14 +83,25 @@ def _statement(head: str, tail: str, rows: int, columns: int) -> str:
     return head + ",".join([f"({','.join('?' * columns)})"] * rows) + tail
 
 
+SMALL_WINDOW = 12  # bits
+
+
 def pack(digest: bytes, content: bytes) -> BlobRow:
     """Return the blob's row, compressed when that makes it smaller by at least an eighth."""
     size = len(content)
     if size >= 128:  # noqa: PLR2004 - below this zlib's own header and trailer eat what it saves
-        packed = zlib.compress(content, 6)
+        packed = _compressed(content)
         if len(packed) * 8 <= size * 7:
             return digest, size, "zlib", packed
     return digest, size, "plain", content
+
+
+def _compressed(content: bytes) -> bytes:
+    """Return a zlib stream. A small content gets a small window: clearing a large one costs more than packing."""
+    if len(content) > 1 << SMALL_WINDOW:
+        return zlib.compress(content, 6)
+    packer = zlib.compressobj(6, zlib.DEFLATED, SMALL_WINDOW, 5)
+    return packer.compress(content) + packer.flush()
 
 
 def unpack(size: int, codec: str, stored: bytes) -> bytes | None:

@@ -5,13 +5,11 @@ In this order: accepted and routed, committed; asked; answered or failed, commit
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
 from commands.gateway import accounting, embedded, problems, upstream
@@ -25,6 +23,7 @@ from commands.gateway.requests import ChatRequest, Request
 from commands.gateway.responses import ResponsesStream
 from commands.gateway.routing import Directory, Route
 from commands.gateway.upstream import Dispatch, Upstream
+from commands.gateway.wire import Line
 from commands.gateway.wishes import Wishes, read_wishes
 from ledger.event import BlobRef, Blobs
 from ledger.families import serving
@@ -157,7 +156,7 @@ class Call:
             candidates=route.candidates,
             neighbours=() if self.desk.ghost else route.neighbours,
             session=route.session,
-            dial=self.wishes.dial,
+            dial=None if self.wishes.dial is None else str(self.wishes.dial),
             allowed=self.wishes.allowed,
         )
         kept = None
@@ -219,7 +218,7 @@ class Call:
                 raw = await response.read()
         return read_answer(way.outgoing.api, raw, f"chatcmpl-{self.id}")
 
-    def _asking(self) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    def _asking(self) -> contextlib.AbstractAsyncContextManager[Line]:
         way = self.way
         dispatch = Dispatch(way.endpoint.connection, way.outgoing, way.upstream_key(self.claim), way.timeout)
         return self.desk.upstream.ask(dispatch, retried=lambda reason: way.stale(self.desk.books, self.id, reason))
@@ -261,10 +260,10 @@ class Call:
                 await self._pass_on(splitter.feed(part), stream)
             return
         async with self._asking() as response:
-            async for part in response.content.iter_any():
+            async for part in response.parts():
                 await self._pass_on(splitter.feed(part), stream)
                 if stream.ended:
-                    await _until_end(response)
+                    await response.ends(LINGER)
                     return
             await self._pass_on(splitter.finish(), stream)
 
@@ -382,11 +381,3 @@ def _differs(endpoint: Endpoint, served: str | None) -> upstream.UpstreamProblem
     )
     problem.cost = None
     return problem
-
-
-async def _until_end(response: aiohttp.ClientResponse) -> None:
-    """Wait a little for the end of a stream whose last frame has come, so that its connection can be kept."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LINGER):
-            while await response.content.readany():
-                pass

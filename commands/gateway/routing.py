@@ -10,7 +10,7 @@ import msgspec
 from commands.gateway import problems
 from commands.gateway.attempts import Circuits, Rules
 from commands.gateway.requests import ChatRequest
-from commands.gateway.wishes import MOST, POLICYS_OWN, Wishes, beginning
+from commands.gateway.wishes import Turned, Wishes, beginning
 from ledger import digests
 from ledger.families.providers import Endpoint
 from ledger.families.serving import Considered, Neighbour
@@ -21,9 +21,7 @@ UNABLE = "candidate-unable"
 UNHEALTHY = "candidate-unhealthy"
 NOT_ALLOWED = "candidate-not-allowed"
 KEPT = "session-kept"
-DIALLED = "quality-cost"
 FAILOVER = "failover"
-MILLION = 1_000_000
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -41,9 +39,8 @@ class Routed(msgspec.Struct, frozen=True):
     project: str
     policy: str
     incumbent: str
-    tolerance: int
     evidence: dict[str, str]
-    decide: Callable[[list[dict[str, Any]], list[dict[str, Any]]], Decided]
+    decide: Callable[[list[dict[str, Any]], list[dict[str, Any]], Turned | None], Decided]
 
 
 class Lack(NamedTuple):
@@ -151,8 +148,7 @@ class Directory:
 
     def _decided(self, routed: Routed, request: ChatRequest, wishes: Wishes) -> Decided:
         try:
-            decided = routed.decide(request.plain["messages"], request.plain.get("tools") or [])
-            return decided if wishes.dial is None else dialled(decided, routed, wishes.dial)
+            return routed.decide(request.plain["messages"], request.plain.get("tools") or [], wishes.dial)
         except Exception:  # noqa: BLE001 - whatever goes wrong in deciding, the incumbent answers
             return Decided(routed.incumbent, FAILED)
 
@@ -170,30 +166,6 @@ class Directory:
         if self.circuits.rests(alias):
             return Lack(UNHEALTHY, f"{alias} failed too often in a row and isn't asked now")
         return None
-
-
-def dialled(decided: Decided, routed: Routed, dial: int) -> Decided:
-    """Return the decision with another weight of quality against cost: the cheapest whose predicted lead suffices.
-
-    The lead that suffices falls from the best one (0) to the policy's tolerance (50) and to anything at all (100).
-    """
-    priced = {
-        one.alias: (one.score - one.incumbent, one.cost)
-        for one in decided.candidates
-        if one.score is not None and one.incumbent is not None and one.cost is not None
-    }
-    best = max((lead for lead, _ in priced.values()), default=0)
-    if dial <= POLICYS_OWN:
-        enough = best * (POLICYS_OWN - dial) - routed.tolerance * dial
-    else:
-        enough = -routed.tolerance * (MOST - dial) - MILLION * (dial - POLICYS_OWN)
-    fitting = [
-        (cost, -lead, alias != routed.incumbent, alias)
-        for alias, (lead, cost) in priced.items()
-        if lead * POLICYS_OWN >= enough
-    ]
-    alias = min(fitting)[3] if fitting else routed.incumbent
-    return Decided(alias, DIALLED, decided.candidates, decided.neighbours)
 
 
 def _nobody(routed: Routed, lacks: list[Lack], wishes: Wishes) -> problems.Problem:

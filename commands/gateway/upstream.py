@@ -1,42 +1,34 @@
-"""Upstream: the way out to providers, over one session that keeps its connections.
+"""Upstream: the way out to providers: what is sent, and what a client is told when no answer comes back.
 
-One dispatch is one physical request. There is no retry here but one: a pooled connection that turned out to be closed,
-when no byte had come back on it. Clients retry by themselves; a gateway that did it too would multiply.
+One dispatch is one physical request. There is no retry here but one: a kept connection that turned out to be closed,
+when no byte had come back on it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextvars import ContextVar
-from typing import Any
 
-import aiohttp
 import msgspec
-from aiohttp.client_proto import ResponseHandler
-from yarl import URL
 
 from commands.gateway import problems
 from commands.gateway.dialects import Outgoing
 from commands.gateway.frames import BrokenStream
+from commands.gateway.wire import Closed, Line, Lines, Target, Unreachable
 from commands.perform.credentials import CredentialMissing, credential
 from ledger.families.providers import Connection
 from ledger.redaction import Redactor
 
-CONNECT_TIMEOUT = 10.0
-KEEP_ALIVE = 60.0
 OK = 200
 UNAUTHORIZED, FORBIDDEN, TIMED_OUT, TOO_MANY = 401, 403, 408, 429
 SERVER_ERRORS = 500
 UNAVAILABLE = 503
 LONGEST_HEADER = 64
+_SENT_HEADERS = "Content-Type: application/json\r\nAccept-Encoding: identity\r\nUser-Agent: exp-gateway\r\n"
 _KEPT_HEADERS = ("Retry-After", "retry-after-ms")
 
 Retried = Callable[[str], Awaitable[None]]
-_lines: ContextVar[list[_Line]] = ContextVar("lines")
 
 
 class UpstreamProblem(problems.Problem):
@@ -55,61 +47,23 @@ class Dispatch(msgspec.Struct, frozen=True):
     timeout: float
 
 
-class _Line(ResponseHandler):
-    """A connection that knows whether it served before, and whether a byte came back for the request it has now."""
-
-    uses = 0
-    heard = False
-
-    def data_received(self, data: bytes) -> None:
-        self.heard = True
-        super().data_received(data)
-
-    @property
-    def stale(self) -> bool:
-        """Whether it was kept from an earlier request and stayed silent on this one."""
-        return self.uses > 1 and not self.heard
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Tells each request which connection it got: only a kept one may have gone stale."""
-
-    def __init__(self) -> None:
-        super().__init__(limit=0, keepalive_timeout=KEEP_ALIVE)
-        self._factory = functools.partial(_Line, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # narrower than declared, on purpose
-
-    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ANN401, ASYNC109 - theirs
-        connection = await super().connect(req, traces, timeout)
-        line = connection.protocol
-        if isinstance(line, _Line):
-            line.uses += 1
-            line.heard = False
-            _lines.get().append(line)
-        return connection
-
-
 class Upstream:
     """Asks providers. Credentials are read when a call needs them, and never leave in any text."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
-        self._urls: dict[str, URL] = {}
-        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+        self._lines: Lines | None = None
+        self._targets: dict[str, Target] = {}
         self._secrets: set[str] = set()
         self.redactor = Redactor()
 
     async def open(self) -> None:
-        """Open the session; only inside the loop that will use it."""
-        self._session = aiohttp.ClientSession(
-            connector=_Connector(),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
-        )
+        """Get ready; only inside the loop that will ask."""
+        self._lines = Lines()
 
     async def close(self) -> None:
-        """Close the session and its connections."""
-        if self._session is not None:
-            await self._session.close()
+        """Close the connections that are kept."""
+        if self._lines is not None:
+            self._lines.close()
 
     def keep_out(self, secret: str) -> None:
         """Redact a credential wherever something is recorded or passed on."""
@@ -135,71 +89,77 @@ class Upstream:
                 self.credential(connection)
 
     @contextlib.asynccontextmanager
-    async def ask(self, dispatch: Dispatch, *, retried: Retried) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield a response with status 200; an UpstreamProblem otherwise."""
-        response = await self._response(dispatch, retried)
+    async def ask(self, dispatch: Dispatch, *, retried: Retried) -> AsyncIterator[Line]:
+        """Yield the connection on which an answer with status 200 comes; an UpstreamProblem otherwise."""
+        if self._lines is None:
+            raise RuntimeError("nothing can be asked before this is open")
+        line = await self._answering(self._lines, dispatch, retried)
         try:
-            if response.status != OK:
-                raise await self._refused(response)
-            yield response
+            if line.status != OK:
+                raise await self._refused(line)
+            yield line
         except TimeoutError as error:
             raise _timed_out() from error
-        except (aiohttp.ClientError, ConnectionError) as error:
+        except Closed as error:
             raise _cut() from error
         finally:
-            response.close() if not response.content.at_eof() else response.release()
+            self._lines.give_back(line)
 
-    async def _response(self, dispatch: Dispatch, retried: Retried) -> aiohttp.ClientResponse:
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "exp-gateway"}
-        credential = self.credential(dispatch.connection)
-        if credential is not None:
-            headers["Authorization"] = f"Bearer {credential}"
-        if dispatch.key is not None:
-            headers["Idempotency-Key"] = dispatch.key
-        lines: list[_Line] = []
-        _lines.set(lines)
-        try:
-            return await self._post(dispatch, headers)
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            if not lines or not lines[-1].stale:
-                raise _unreachable(error) from error
+    async def _answering(self, lines: Lines, dispatch: Dispatch, retried: Retried) -> Line:
+        """Return a connection on which the head of an answer has come."""
+        head = self._head(dispatch)
+        for last in (False, True):
+            try:
+                target = self._target(dispatch.outgoing.url)
+                line = await lines.line(target.place)
+                return await self._sent(line, target.head + head, dispatch)
+            except TimeoutError as error:
+                raise _timed_out() from error
+            except Unreachable as error:
+                raise _unreachable(never_sent=True) from error
+            except Closed as error:
+                if last or not error.stale:
+                    raise _unreachable(never_sent=False) from error
             await retried("stale-connection")
-        except TimeoutError as error:
-            raise _timed_out() from error
-        except aiohttp.ClientError as error:
-            raise _unreachable(error) from error
+        raise AssertionError
+
+    async def _sent(self, line: Line, head: bytes, dispatch: Dispatch) -> Line:
         try:
-            return await self._post(dispatch, headers)
-        except TimeoutError as error:
-            raise _timed_out() from error
-        except aiohttp.ClientError as error:
-            raise _unreachable(error) from error
+            line.ask(head, dispatch.outgoing.body, dispatch.timeout)
+            await line.answered()
+        except BaseException:
+            line.abort()
+            raise
+        return line
 
-    async def _post(self, dispatch: Dispatch, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        if self._session is None:
-            raise RuntimeError("the session isn't open")
-        outgoing, timeout = dispatch.outgoing, self._timeouts.get(dispatch.timeout)
-        if timeout is None:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=dispatch.timeout)
-            self._timeouts[dispatch.timeout] = timeout
-        url = self._urls.get(outgoing.url)
-        if url is None:
-            url = self._urls[outgoing.url] = URL(outgoing.url)
-        return await self._session.post(
-            url, data=outgoing.body, headers=headers, allow_redirects=False, timeout=timeout
-        )
+    def _target(self, url: str) -> Target:
+        target = self._targets.get(url)
+        if target is None:
+            target = self._targets[url] = Target.of(url)
+        return target
 
-    async def _refused(self, response: aiohttp.ClientResponse) -> UpstreamProblem:
+    def _head(self, dispatch: Dispatch) -> bytes:
+        """Return the head of a request but for its first lines."""
+        credential = self.credential(dispatch.connection)
+        shown = "" if credential is None else f"Authorization: Bearer {credential}\r\n"
+        key = "" if dispatch.key is None else f"Idempotency-Key: {dispatch.key}\r\n"
+        length = len(dispatch.outgoing.body)
+        return f"{_SENT_HEADERS}{shown}{key}Content-Length: {length}\r\n\r\n".encode("ascii")
+
+    async def _refused(self, line: Line) -> UpstreamProblem:
         """Return what a client is told of a provider's error."""
-        status = response.status
-        body = await response.read()
-        headers = {name: value for name in _KEPT_HEADERS if (value := _plain(response.headers.get(name)))}
+        status = line.status
+        body = await line.read()
+        headers = {name: value for name in _KEPT_HEADERS if (value := _plain(line.headers.get(name.lower().encode())))}
         return refused(status, body, headers, self.redactor)
 
 
-def _plain(value: str | None) -> str | None:
+def _plain(value: bytes | None) -> str | None:
     """Return a header's value when it is short and plain enough to be passed on."""
-    return value if value and len(value) <= LONGEST_HEADER and value.isascii() and value.isprintable() else None
+    if not value or len(value) > LONGEST_HEADER or not value.isascii():
+        return None
+    text = value.decode()
+    return text if text.isprintable() else None
 
 
 class ErrorFacts(msgspec.Struct):
@@ -274,9 +234,8 @@ def _cut() -> UpstreamProblem:
     return problem
 
 
-def _unreachable(error: Exception) -> UpstreamProblem:
+def _unreachable(*, never_sent: bool) -> UpstreamProblem:
     """Tell a connection that couldn't be made, and cost nothing, from one that closed, and may have."""
-    never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
     words = "the provider can't be reached" if never_sent else "the provider closed the connection without an answer"
     problem = UpstreamProblem(502, words, kind=problems.UPSTREAM, code="upstream_unreachable")
     problem.cost = 0 if never_sent else None

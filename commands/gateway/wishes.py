@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Literal
 
 import msgspec
 
@@ -14,20 +16,30 @@ from ledger import digests
 SESSION, ALLOWED, DIAL = b"x-exp-session", b"x-exp-allowed-models", b"x-exp-quality-cost"
 LONGEST = 2_000
 LONGEST_SESSION = 255
-POLICYS_OWN, MOST = 50, 100
-_NUMBER = re.compile(r"[0-9]{1,3}")
+_DIAL = re.compile(r"(tolerance|price)=([0-9]{1,6}(?:\.[0-9]{1,9})?)")
+_SCALES: dict[str, tuple[Literal["tolerance", "price"], int]] = {
+    "tolerance": ("tolerance", 1_000_000),
+    "price": ("price", 1_000_000_000),
+}
+
+
+class Turned(msgspec.Struct, frozen=True):
+    """A request's own dial: how many millionths worse a cheaper model may be, or nano-dollars a unit of score."""
+
+    by: Literal["tolerance", "price"]
+    amount: int
+
+    def __str__(self) -> str:
+        """Return it as a decision records it."""
+        return f"{self.by}={self.amount}"
 
 
 class Wishes(msgspec.Struct, frozen=True):
-    """What the headers say; None where they say nothing.
-
-    ``dial`` goes from 0, the best predicted score whatever it costs, over 50, the policy's own rule, to 100, the
-    cheapest with evidence.
-    """
+    """What the headers say; None where they say nothing."""
 
     session: str | None = None
     allowed: tuple[str, ...] | None = None
-    dial: int | None = None
+    dial: Turned | None = None
 
     def allows(self, alias: str) -> bool:
         """Tell whether a model may answer."""
@@ -74,12 +86,15 @@ def _allowed(value: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def _dial(value: str | None) -> int | None:
+def _dial(value: str | None) -> Turned | None:
     if value is None:
         return None
-    if not _NUMBER.fullmatch(value) or int(value) > MOST:
-        raise _bad(DIAL, f"must be a whole number from 0 (quality) to {MOST} (cost); {POLICYS_OWN} is the policy's own")
-    return int(value)
+    found = _DIAL.fullmatch(value)
+    if not found:
+        words = "must be tolerance=NUMBER (how much worse a cheaper model may be, as 0.05) or price=NUMBER"
+        raise _bad(DIAL, f"{words} (what a unit of score is worth, in US dollars a request)")
+    by, scale = _SCALES[found[1]]
+    return Turned(by, int(Decimal(found[2]) * scale))
 
 
 def _bad(name: bytes, words: str) -> problems.Problem:

@@ -169,7 +169,7 @@ class RouteDecided(RequestEvent):
     candidates: tuple[Considered, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     session: str | None = None
-    dial: int | None = None
+    dial: str | None = None
     allowed: tuple[str, ...] | None = None
 
 

@@ -247,7 +247,7 @@ def test_frames_leave_as_they_come(gateway: Gateway, provider: Provider) -> None
     provider.script = lambda asked, count: chunked(*said("a"), 10.0, chunk({"content": "b"}), *END)
     with gateway.client() as client, client.stream("POST", "/v1/chat/completions", json=streamed()) as response:
         begun = time.monotonic()
-        assert '"a"' in next(response.iter_text())
+        assert any('"a"' in text for text in response.iter_text())
         assert time.monotonic() - begun < 8  # long before the next chunk, on any machine
 
 

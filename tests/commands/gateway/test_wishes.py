@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from commands.gateway.routing import Decided, Routed, dialled
 from commands.gateway.wishes import beginning
 from commands.opening import open_journal
 from ledger.event import Step
 from ledger.families import serving
-from ledger.families.serving import Considered
 from tests.commands.gateway.provider_double import Provider
 from tests.commands.gateway.running import HELLO, Gateway, streamed
 from tests.commands.gateway.test_attempts import DOWN, by_model
@@ -113,67 +111,30 @@ def test_a_stand_in_must_be_allowed(root: Path, provider: Provider) -> None:
 
 
 def test_the_dial_turns_a_request_to_cost_or_to_quality(routed: Gateway) -> None:
-    def route(text: str, dial: int) -> str:
-        return routed.ask(asking(text + f" {dial}"), **{"x-exp-quality-cost": str(dial)}).headers["x-exp-route"]
+    def route(text: str, dial: str) -> str:
+        return routed.ask(asking(f"{text} {dial}"), **{"x-exp-quality-cost": dial}).headers["x-exp-route"]
 
-    assert route(HARD, 100) == "other"
-    assert route(HARD, 50) == "plain"
-    assert route(HARD, 0) == "plain"
-    assert route(EASY, 50) == "other"
+    assert route(HARD, "tolerance=1") == "other"
+    assert route(HARD, "tolerance=0.05") == "plain"
+    assert route(HARD, "price=1000") == "plain"
+    assert route(HARD, "price=0") == "other"
     decided = routed.events(serving.RouteDecided)
-    assert [event.dial for event in decided] == [100, 50, 0, 50]
-    assert decided[0].reason == "quality-cost"
-
-
-ROUTED = Routed("p", "policy-1", "in", 50_000, {}, lambda _messages, _tools: Decided("in", "x"))
-
-
-def considered(alias: str, lead: int | None, cost: int | None) -> Considered:
-    score = None if lead is None else 500_000 + lead
-    return Considered(alias=alias, verdict="worse", score=score, incumbent=500_000, cost=cost)
-
-
-@pytest.mark.parametrize(
-    ("dial", "alias"),
-    [
-        (0, "best"),
-        (24, "best"),
-        (30, "best"),
-        (40, "in"),
-        (49, "in"),
-        (50, "near"),
-        (51, "near"),
-        (60, "near"),
-        (75, "far"),
-        (100, "poor"),
-    ],
-)
-def test_the_lead_that_suffices_falls_from_the_best_one_over_the_tolerance_to_anything(dial: int, alias: str) -> None:
-    candidates = (
-        considered("poor", -900_000, 1),
-        considered("far", -400_000, 2),
-        considered("near", -50_000, 3),
-        considered("in", 0, 4),
-        considered("best", 100_000, 5),
-        considered("unknown", None, 0),
-        considered("unpriced", 400_000, None),
-    )
-    assert dialled(Decided("in", "x", candidates), ROUTED, dial).alias == alias
-
-
-def test_at_equal_cost_the_better_one_is_taken_and_then_the_incumbent() -> None:
-    even = (considered("a", 10, 4), considered("in", 0, 4), considered("b", 0, 4))
-    assert dialled(Decided("in", "x", even), ROUTED, 100).alias == "a"
-    assert dialled(Decided("b", "x", even[1:]), ROUTED, 50).alias == "in"
-    assert dialled(Decided("in", "x", ()), ROUTED, 100).alias == "in"
+    assert [event.dial for event in decided] == [
+        "tolerance=1000000",
+        "tolerance=50000",
+        "price=1000000000000",
+        "price=0",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("x-exp-quality-cost", "101"),
-        ("x-exp-quality-cost", "-1"),
-        ("x-exp-quality-cost", "0.5"),
+        ("x-exp-quality-cost", "50"),
+        ("x-exp-quality-cost", "price=-1"),
+        ("x-exp-quality-cost", "price=1e3"),
+        ("x-exp-quality-cost", "tolerance=.05"),
+        ("x-exp-quality-cost", "tolerance=nan"),
         ("x-exp-quality-cost", ""),
         ("x-exp-session", ""),
         ("x-exp-session", "s" * 256),
