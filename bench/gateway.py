@@ -135,7 +135,9 @@ def _streams(served: Served, requests: int) -> list[Bar]:
     bars = _cpu("gateway, stream of 50 chunks, 16 clients", cpu, 1.5, "")
     paced = served.request("paced", stream=True)
     for clients, most in ((1, 2), (64, 6)):
-        figures, _ = served.ask(clients, max(clients, requests // (50 if clients == 1 else 5)), lambda _client, _number: paced)
+        figures, _ = served.ask(
+            clients, max(clients, requests // (50 if clients == 1 else 5)), lambda _client, _number: paced
+        )
         first = MILLI * quantile(figures.first, 0.5)
         bars.append(Bar(f"gateway, first token of {PACED_CHUNKS}, {clients} clients, median", first, most, "ms", "9.5"))
     return bars
