@@ -60,7 +60,7 @@ class BackedUp(NamedTuple):
 
 def back_up(path: Path, output: Path, *, vfs: str | None = None) -> BackedUp:
     """Copy the journal to a file that isn't there yet; it appears whole and verified, or not at all."""
-    if output.exists() or output.is_symlink():
+    if output.exists():  # found again at the end, by the link
         raise BackupInTheWay(output)
     partial = output.with_name(f"{output.name}.partial-{os.getpid()}")
     source = Store(path, vfs=vfs)

@@ -140,9 +140,9 @@ def create(path: Path, origin: str | None, *, vfs: str | None = None) -> None:
     sync(path.parent)
 
 
-def sync(path: Path) -> None:
-    """Have a file's content, or the names in a folder, on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+def sync(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -427,11 +427,9 @@ class Store:
         self._connection.execute("VACUUM INTO ?", (str(path),))
         copy = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
         try:
-            _pragma(copy, "journal_mode = WAL")
+            _pragma(copy, "journal_mode = WAL")  # which also syncs the file, as nothing did before
         finally:
             copy.close()
-        for place in (path, path.parent):
-            sync(place)
 
     def close(self) -> None:
         self._connection.close()

@@ -90,16 +90,13 @@ class Disk(apsw.VFS):
     def known(self, name: str | Path) -> str:
         return os.path.relpath(name, self.folder)
 
-    def sync(self, path: Path) -> None:
+    def sync(self, folder: Path) -> None:
         """Take the place of ``store.sync``."""
         with self.lock:
             self.moment()
-            if path.is_dir():
-                for name, platter in self.files.items():
-                    platter.named |= (self.folder / name).parent == path
-                self.unnamed.clear()
-            else:
-                self.files[self.known(path)].synced()
+            for name, platter in self.files.items():
+                platter.named |= (self.folder / name).parent == folder
+            self.unnamed.clear()
             self.moment()
 
     def moved(self, old: Path, new: Path) -> None:
