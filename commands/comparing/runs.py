@@ -138,7 +138,7 @@ def _questions(one: Run, other: Run, pairs: Sequence[tuple[Course, Course]]) -> 
 def _parting(one: Run, other: Run, left: Course, right: Course) -> tuple[Step | None, Step | None] | None:
     """Return the first steps of a cell that ask different questions although all answers before were the same."""
     for mine, theirs in zip_longest(left.steps, right.steps):
-        if mine is None or theirs is None or mine[:4] != theirs[:4] or mine.question != theirs.question:
+        if mine is None or theirs is None or mine.question != theirs.question:
             return mine, theirs
         if mine.reply != theirs.reply and said(one.journal, mine) != said(other.journal, theirs):
             return None  # this answer led elsewhere, and it is named

@@ -103,3 +103,13 @@ def test_the_beginning_of_an_origin_s_name_must_mean_one(tmp_path: Path) -> None
         assert other.state(budget.FAMILY).ceiling == 10
     with pytest.raises(refusals.OriginUnknown, match="more than one"):
         opened(tmp_path / "here", reading="test/")
+
+
+def test_what_another_process_imports_moves_no_stream_of_ones_own(tmp_path: Path) -> None:
+    there = spent(tmp_path / "there", 10, 20, 30, origin=THERE)
+    with opened(tmp_path / "here") as one, opened(tmp_path / "here") as two:
+        one.submit(Step(budget.FAMILY, SetBudget(ceiling=5))).result()
+        admitted(two, there)
+        (record,) = one.submit(Step(budget.FAMILY, SetBudget(ceiling=9))).result()
+        assert record.version == 2
+    assert verify(tmp_path / "here" / "ledger.db", full=True) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import os
 import shutil
@@ -18,9 +19,10 @@ import pytest
 
 from commands.bundles import exporting, importing
 from commands.main import run
-from ledger.digests import content_digest
+from ledger.digests import content_digest, event_id
 from ledger.families import builds
 from ledger.journal import Journal
+from ledger.merkle import root_of
 from ledger.verify import verify
 from tests.proof.forging import Forger
 from tests.proof.laboratory import Facts, Laboratory, trace
@@ -402,6 +404,87 @@ def test_a_bundle_that_was_changed_is_refused_whole(name: str, bundle: Path, tmp
     assert count(root) == before
     assert sorted(path for path in tmp_path.rglob("*") if "ledger.db-" not in path.name) == files
     assert standalone(changed).returncode == (0 if name == "a fact more in the manifest" else 1)
+
+
+def made_up(members: Members, lines: list[bytes]) -> None:
+    """Put events in a bundle with a proof, a checkpoint and counts that hold for them: what a forger can do."""
+    members["events.jsonl"] = b"".join(line + b"\n" for line in lines)
+    positions = list(range(1, len(lines) + 1))
+    members["proof.json"] = json.dumps({"nodes": [], "positions": positions}, separators=(",", ":")).encode()
+    root = base64.b64encode(root_of([event_id(line) for line in lines])).decode()
+    in_manifest(
+        checkpoint=f"{THERE}\n{len(lines)}\n{root}\n",
+        contents=sum(name.startswith("contents/") for name in members),
+        events=len(lines),
+        proof=content_digest(members["proof.json"]),
+    )(members)
+
+
+def no_change(members: Members, lines: list[bytes]) -> None:
+    """Leave everything as it is."""
+
+
+def space(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b'":', b'": ', 1)
+
+
+def repeat(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b'{"actor":', b'{"actor":"x","actor":', 1)
+
+
+def other_kind(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b"-configured@1", b"-confused@1")
+
+
+def other_stream(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b'"stream":"connection:lab"', b'"stream":"connection:other"')
+
+
+def other_key(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b'"key":null', b'"key":"x"')
+
+
+def no_version(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b'"version":1}', b'"version":0}')
+
+
+def lost_content(members: Members, lines: list[bytes]) -> None:
+    drop_content(members)
+
+
+def strange_content(members: Members, lines: list[bytes]) -> None:
+    members["contents/" + content_digest(b"more").removeprefix("b3:")] = b"more"
+
+
+def other_result(members: Members, lines: list[bytes]) -> None:
+    in_manifest(policy="policy-0")(members)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (no_change, ""),
+        (space, "canonical"),
+        (repeat, "canonical"),
+        (other_kind, "kind that this release doesn't know"),
+        (other_stream, "stream"),
+        (other_key, "key"),
+        (no_version, "stream"),
+        (lost_content, "is missing"),
+        (strange_content, "no event names"),
+        (other_result, "doesn't hold the run"),
+    ],
+)
+def test_facts_that_no_journal_of_ours_holds_are_refused_although_their_proof_holds(
+    change: Callable[[Members, list[bytes]], None], problem: str, bundle: Path, tmp_path: Path, exp: Exp
+) -> None:
+    members = taken_apart(bundle)
+    lines = members["events.jsonl"].splitlines()
+    change(members, lines)
+    assert problem == "" or lines != members["events.jsonl"].splitlines() or members != taken_apart(bundle)
+    made_up(members, lines)
+    status, said = exp("import", put_together(tmp_path / "made-up.zip", members), "--root", here(tmp_path / "here"))
+    assert (status, problem in str(said)) == (241 if problem else 0, True)
 
 
 def test_what_is_compressed_is_refused_before_it_is_inflated(bundle: Path, tmp_path: Path, exp: Exp) -> None:

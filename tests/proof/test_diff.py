@@ -330,3 +330,62 @@ def test_an_answer_is_named_once_however_many_cells_share_it(first: Laboratory, 
     ]
     assert "at work" in answers[0]["a"]
     assert "otherwise" in answers[0]["b"]
+
+
+def test_an_answer_that_two_candidates_share_is_named_once(tmp_path: Path, diff: Diff) -> None:
+    shared = replace(
+        BASE,
+        models=models(twin=("model-cheap", priced(1, context_window_tokens=9_000))),
+        candidates=("cheap", "dear", "twin"),
+        says=lambda alias, request: _same(alias, request, "at work"),
+    )
+    one = Laboratory(tmp_path / "one", shared).taken()
+    two = Laboratory(
+        tmp_path / "two", replace(shared, says=lambda alias, request: _same(alias, request, "at play"))
+    ).taken()
+    answers = diff(one.root, two.root)[1]["answers"]
+    assert [row["pointer"] for row in answers] == ["/tool_calls/0/arguments"]
+
+
+def _same(alias: str, request: dict[str, Any], word: str) -> Any:
+    """Answer for cheap and its twin alike, in other words where a task is about rainfall and nothing was done yet."""
+    if alias not in {"cheap", "twin"} or request["messages"][-1]["role"] == "tool":
+        return "through" if alias in {"cheap", "twin"} else None
+    return call("bash", {"command": f"cheap {word if 'rainfall' in json.dumps(request) else 'at work'}"})
+
+
+def test_a_task_that_keeps_its_model_is_no_other_route_whatever_its_score(
+    first: Laboratory, tmp_path: Path, diff: Diff
+) -> None:
+    other = Laboratory(tmp_path / "root", replace(BASE, scores={"cheap": 700, "dear": 950})).taken()
+    said = diff(first.root, other.root)[1]
+    assert len(said["scores"]) == 6
+    assert "routes" not in said
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"source": "s9"}, ["source"]), ({"source": "s9", "final": "fine"}, ["final"])],
+    ids=["only where it was read from", "what it says too"],
+)
+def test_where_a_trace_was_read_from_is_named_only_when_nothing_else_differs(
+    changed: dict[str, Any], named: list[str], first: Laboratory, tmp_path: Path, diff: Diff
+) -> None:
+    other = Laboratory(tmp_path / "root", replace(BASE, traces=with_trace(0, **changed))).taken()
+    said = diff(first.root, other.root)[1]
+    assert pointers(said, "inputs") == [f"/build/traces/trace-0/{name}" for name in named]
+
+
+def test_two_runs_of_one_journal_cost_what_each_one_s_prices_make_of_the_same_answers(
+    tmp_path: Path, diff: Diff
+) -> None:
+    lab = Laboratory(tmp_path / "root").prepared()
+    lab.optimize()
+    before = lab.run
+    lab.facts = of_change("a price")
+    lab.configure()
+    lab.optimize()
+    lab.journal.close()
+    said = diff(before, lab.run, "--root", str(tmp_path / "root"))[1]
+    assert "answers" not in said
+    assert [(row["candidate"], row["b"]) for row in said["costs"]] == [("cheap", "0.003600000")]
