@@ -305,3 +305,26 @@ def test_many_failed_attempts_are_passed_over_quickly(gateway: Gateway, provider
     statuses = [gateway.ask(HELLO, "k").status_code for _ in range(14)]
     assert statuses == [502] * 11 + [200] * 3
     assert len(provider.asked) == 12
+
+
+def test_a_key_of_a_stream_is_not_one_of_a_plain_answer(gateway: Gateway, provider: Provider) -> None:
+    for first, second, key in ((HELLO, streamed(), "k"), (streamed(), HELLO, "l")):
+        assert gateway.ask(first, key).status_code == 200
+        assert gateway.ask(second, key).status_code == 409
+    assert len(provider.asked) == 2
+
+
+def test_a_key_is_scoped_by_its_client() -> None:
+    one = serving.scope_of("key-1", "chat.completions", "k")
+    assert one == serving.scope_of("key-1", "chat.completions", "k")
+    assert len({one, serving.scope_of("key-2", "chat.completions", "k"), serving.scope_of("key-1", "x", "k")}) == 3
+
+
+def test_another_body_while_the_first_is_in_flight_elsewhere_is_refused(root: Path, provider: Provider) -> None:
+    provider.script = lambda asked, count: [3.0, *numbered(asked, count)]
+    with Gateway(root) as one, Gateway(root) as two, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(one.ask, HELLO, "k")
+        provider.wait_for(1)
+        assert two.ask({**HELLO, "seed": 1}, "k").status_code == 409
+        assert first.result().status_code == 200
+    assert len(provider.asked) == 1
