@@ -142,24 +142,30 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
     places = {place for span in spans.values() if span.place in formed.used for place in (span.place, *span.merged)}
     unused = [row.place for row in given if row.place not in places]
     counted = _counted(unused, {span.place for span in again}, exclusions, repeated)
+    named = {span.place: f"{span.span} {span.name}" for span in spans.values()}
+    counted = [
+        msgspec.structs.replace(one, detail=clean(named[one.place]))
+        if one.units and one.place in named and not one.detail
+        else one
+        for one in counted
+    ]
     return Made(formed.trace, counted, whole and bool(again), tuple(row.place for row in given if row.place in places))
 
 
 def _counted(unused: Sequence[str], again: set[str], exclusions: Sequence[Exclusion], repeated: str) -> list[Exclusion]:
     """Return exclusions that count every unused row once: by the first that names its place, or a new one."""
-    left = dict.fromkeys(unused, 1)
+    left = Counter(unused)  # an input that is named twice has the same places
     listed: list[Exclusion] = []
     if extra := [place for place in left if place in again]:
-        for place in extra:
-            del left[place]
-        listed.append(Exclusion(place=extra[0], reason=repeated, count=len(extra), units=len(extra)))
+        units = sum(left.pop(place) for place in extra)
+        listed.append(Exclusion(place=extra[0], reason=repeated, count=len(extra), units=units))
     listed += [msgspec.structs.replace(one, units=left.pop(one.place, 0)) for one in exclusions]
     refused = next((at for at, one in enumerate(listed) if one.reason in _REFUSALS), None)
     if refused is not None:
-        units = listed[refused].units + len(left)
+        units = listed[refused].units + left.total()
         listed[refused] = msgspec.structs.replace(listed[refused], units=units)
         return listed
-    return [*listed, *(Exclusion(place=place, reason="row-adds-nothing", units=1) for place in left)]
+    return [*listed, *(Exclusion(place=place, reason="row-adds-nothing", units=count) for place, count in left.items())]
 
 
 _REFUSALS = frozenset({"trace-without-steps", "nested-too-deeply"})

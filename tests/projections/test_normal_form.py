@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger import digests
 from ledger.episode import Turn
 from ledger.families import traces
+from ledger.families.traces import Trace
 from projections.normal_form import export as exporting
 from projections.normal_form import lines as reading
 from projections.normal_form import read_export
@@ -22,6 +24,7 @@ from tests.projections.spans_double import Span, attributes, lines, read, reason
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 PINNED = SHARED / "terminal-tasks.otel.jsonl.gz"
+CORPUS = Path(__file__).parents[2] / "fixtures" / "traces" / "shell-sessions.otel.jsonl"
 TWO = session("aaaa", "Say hi", [("echo hi", "hi\n"), ("true", "")], errors=[1], category="greeting")
 OTHER = session("bbbb", "Count", [("wc -l f", "3 f\n")], category="counting")
 
@@ -221,6 +224,32 @@ def test_a_call_in_history_and_in_its_own_span_is_one_step() -> None:
     (one,) = read(lines(spans)).traces
     assert [turn.observation for turn in one.turns] == ["y"]
     assert one.final == "Done"
+
+
+def test_what_was_recorded_before_traces_said_more_has_the_same_bytes() -> None:
+    """The digest is of the corpus as it was recorded when a trace had six members and a turn four."""
+    with CORPUS.open("rb") as file:
+        export = read(file)
+    before = [
+        Trace(
+            name=one.name,
+            source=one.source,
+            task=one.task,
+            final=one.final,
+            attributes=one.attributes,
+            turns=tuple(
+                Turn(tool=turn.tool, arguments=turn.arguments, observation=turn.observation, error=turn.error)
+                for turn in one.turns
+            ),
+        )
+        for one in export.traces
+    ]
+    stored = [traces.encoded(one) for one in before]
+    assert len(stored) == 208
+    digest = "b3:f9665008de96804e66d2e26b648ab4c517c3900585f32cd4bf861c637fa28f62"
+    assert digests.content_digest(b"\n".join(stored)) == digest
+    assert [traces.encoded(traces.decoded(one)) for one in stored] == stored
+    assert all(turn.call_id for one in export.traces for turn in one.turns)
 
 
 # what is left out

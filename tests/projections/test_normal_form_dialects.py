@@ -163,6 +163,13 @@ def test_traceloops_indices_are_numbers_also_past_nine() -> None:
     assert not [name for name, _ in trace.attributes if name.startswith(("llm.", "gen_ai.prompt"))]
 
 
+def test_numbers_in_names_are_numbers_and_what_they_name_is_an_object_where_others_are_named_too() -> None:
+    told = {"a.10.b": 1, "a.9.b": 2, "a.009.c": 3, "b": 4}
+    assert indexed.taken(told, "a.") == [{"c": 3}, {"b": 2}, {"b": 1}]
+    assert told == {"b": 4}
+    assert indexed.taken({"a.1": 1, "a.x": 2}, "a.") == {"1": 1, "x": 2}
+
+
 def test_traceloops_entities_are_tools_and_workflows() -> None:
     trace = one(
         span(
@@ -179,7 +186,7 @@ def test_traceloops_entities_are_tools_and_workflows() -> None:
             "run.tool",
             {
                 "traceloop.span.kind": "tool",
-                "traceloop.entity.name": "run",
+                "traceloop.entity.name": "run.tool",
                 "traceloop.entity.input": json.dumps({"inputs": {"command": "wc -l hosts"}}),
                 "traceloop.entity.output": json.dumps({"output": "3"}),
             },
@@ -480,6 +487,8 @@ def test_what_a_call_does_not_say_makes_sums_unknown_and_errors_are_named() -> N
     counted = {**told, "gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 4}
     both = one(span(1, "chat", counted), span(2, "chat", told))
     assert (both.usage, both.cost) == (None, 2_000_000_000)
+    free = {key: item for key, item in told.items() if key != "gen_ai.usage.cost"}
+    assert one(span(1, "chat", counted), span(2, "chat", free)).cost is None
     failed = span(3, "chat", {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Hi?", "error.type": "RateLimited"})
     trace = one(span(1, "chat", counted), failed)
     assert (trace.usage, trace.errors) == (Usage(input_tokens=3, output_tokens=4), ("RateLimited",))

@@ -105,6 +105,23 @@ def test_a_run_with_another_id_is_another_call() -> None:
     ]
 
 
+def test_a_run_whose_id_nobody_asked_for_does_not_answer_a_call_with_an_id() -> None:
+    spans = [chat(1, calls(("a", "1"), ("b", "2"))), ran(2, "I", name="a"), ran(3, "??", name="c")]
+    assert turns(*spans) == [("1", "I", "")]
+    assert reasons(*spans) == ["action-without-observation", "observation-without-action"]
+
+
+def test_an_action_that_only_a_later_call_tells_of_stands_where_it_ran() -> None:
+    history = [{"role": "user", "content": "Do"}, *calls(("a", "1")), result("a", "I"), *calls(("b", "2"))]
+    spans = [
+        ran(1, "I", name="a", parent=0),
+        chat(2, calls(("b", "2"))),
+        ran(3, "II", name="b"),
+        chat(4, [], history),
+    ]
+    assert turns(*spans) == [("1", "I", ""), ("2", "II", "")]
+
+
 def result(name: str, text: str | None, **more: Any) -> Told:
     return {"role": "tool", "tool_call_id": name, "content": text, **more}
 
@@ -231,6 +248,7 @@ def test_ids_are_hexadecimal_base64_or_numbers() -> None:
     raw = bytes(range(16))
     assert identifier(base64.b64encode(raw).decode()) == raw.hex() == identifier(raw.hex().upper())
     assert identifier("0x" + raw.hex()) == raw.hex()
+    assert (identifier("0x" + "0" * 32), identifier(base64.b64encode(bytes(8)).decode())) == ("", "")
     assert identifier(base64.b64encode(raw[:8]).decode()) == raw[:8].hex()
     assert identifier(base64.urlsafe_b64encode(b"\xff" * 16).decode()) == "ff" * 16
     assert (identifier(17), identifier(0), identifier(json.loads("true")), identifier(None), identifier("0" * 32)) == (
@@ -250,6 +268,7 @@ def test_times_are_numbers_texts_and_calendars() -> None:
     moment = 1_767_323_045_123_456_789
     assert at(str(moment), "startTimeUnixNano") == at(moment, "startTimeUnixNano") == moment
     assert at("2026-01-02T03:04:05.123456789Z") == at("2026-01-02T05:04:05.123456789+02:00") == moment
+    assert at("2026-01-02T03:04:05.5Z") == 1_767_323_045_500_000_000
     assert at("2026-01-02 03:04:05") == 1_767_323_045 * 10**9
     assert at(1_767_323_045) == at(1_767_323_045_000) == at(1_767_323_045_000_000) == 1_767_323_045 * 10**9
     assert at(1_767_323_045.5) == 1_767_323_045_500_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import msgspec
@@ -91,9 +90,7 @@ def detect(documents: Iterable[Any], where: str = "the input") -> tuple[str, str
     found: dict[str, str] = {}
     for document in documents:
         for name in DETECTED:
-            if name in found or find_spec(_module(name)) is None:
-                continue
-            if why := source(name).recognises(document):
+            if name not in found and (why := source(name).recognises(document)):
                 found[name] = why
     if not found:
         raise NothingRecognised(where)

@@ -183,6 +183,12 @@ def test_a_trace_over_several_inputs_is_one_and_places_name_the_input() -> None:
     assert of_bytes(second, first)[2].digest == read.digest
 
 
+def test_inputs_of_one_name_and_content_add_up() -> None:
+    content = PLAIN + b"?\n" + lines([{**TWO[0], "traceId": "only", "attributes": []}])[0]
+    found, _, read = of(Reading([Input("x", partial(io.BytesIO, content))] * 2, keep))
+    assert (len(found), read.totals.units, read.totals.excluded) == (2, 16, 4)
+
+
 def test_lines_that_are_too_long_are_named_and_the_others_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(normal_lines, "LINE_BYTES", 1 << 12)
     long = b'{"traceId": "' + b"x" * 20_000 + b'"}\n'
