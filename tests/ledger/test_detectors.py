@@ -62,6 +62,7 @@ def found(text: str, names: str = "all") -> dict[str, int]:
         ("6011111111111117", "card"),
         ("3530111333300000", "card"),
         ("30569309025904", "card"),
+        ("4000000000000000006", "card"),
     ],
 )
 def test_each_shape_is_found_by_the_detector_of_its_name_and_by_no_other(text: str, name: str) -> None:

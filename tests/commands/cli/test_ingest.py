@@ -107,6 +107,15 @@ def test_a_grown_file_adds_only_what_is_new_of_it(tmp_path: Path, capsys: Captur
     assert shown["traces-in-project"] == 6
 
 
+def test_an_input_that_leaves_out_something_else_is_another_import(tmp_path: Path, capsys: Captured) -> None:
+    root, path = tmp_path / "root", tmp_path / "x.jsonl"
+    for line in (b"{broken", b"{other"):
+        path.write_bytes(b"".join(lines(spans(2))) + line + b"\n")
+        assert ingest(capsys, root, path, "--project", "p")[1]["imported"] == "now"
+    assert run(["ingest", "show", "p", "--root", str(root), "--reason", "not-json", "--json"]) == 0
+    assert [row["excerpt"] for row in json.loads(capsys.readouterr().out)["place"]] == ["{broken", "{other"]
+
+
 def test_a_trace_that_grew_replaces_the_one_of_its_name_in_the_project(tmp_path: Path, capsys: Captured) -> None:
     root, path = tmp_path / "root", tmp_path / "x.jsonl"
     whole = session("a" * 32, "Do it", [("one", "1"), ("two", "2")])
@@ -146,6 +155,7 @@ def test_files_directories_and_standard_input_are_read_together(tmp_path: Path, 
     (folder / "b" / "c.jsonl").write_bytes(b"".join(halves[1::2]))
     (folder / ".hidden").write_text("x")
     (folder / "link.jsonl").symlink_to(outside)
+    (folder / "folder").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe")
     root = folder / "ledger"
     configured(root)
@@ -155,6 +165,7 @@ def test_files_directories_and_standard_input_are_read_together(tmp_path: Path, 
     assert {(Path(one["path"]).name, one["why"]) for one in result["skipped"]} == {
         (".hidden", "it is hidden"),
         ("link.jsonl", "it is a link to what is outside"),
+        ("folder", "it is a link to a directory"),
         ("pipe", "it is no regular file"),
         ("ledger", "it is a ledger"),
     }
