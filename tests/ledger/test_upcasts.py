@@ -168,6 +168,7 @@ def test_a_writer_refuses_to_decide_after_what_it_does_not_know(root: Path) -> N
     ("kind", "newest"),
     [
         ("test-measured@3", Measured),
+        ("test-measured@4", Measured),
         ("test-measured@1", Measured),
         ("test-weighed@1", Measured),
     ],

@@ -422,3 +422,39 @@ def test_the_document_names_every_finding() -> None:
     text = Path(__file__).parents[2].joinpath("docs/format.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([a-z-]+)` \|", text.split("## What must hold", 1)[1].split("##", 1)[0], re.MULTILINE)
     assert listed == ["not-a-journal", "journal-too-new", *verifying.FINDINGS]
+
+
+def forged(root: Path, stored: bytes, kind: str, stream: str, key: str | None = None) -> None:
+    """Append bytes with an id and a head that fit, as whoever can write the file could."""
+    journal = Inspected(root / "ledger.db")
+    seq, head = journal.last()
+    ident = digests.event_id(stored)
+    journal.begin()
+    journal.insert([(seq + 1, ident, digests.chained(head, ident), kind, stream, 1, key, stored, 1)])
+    journal.commit()
+    journal.close()
+
+
+END = b',"cause":null,"key":null,"kind":"test-note-taken@1","stream":"note:%s","version":1}'
+
+
+def test_bytes_that_only_end_like_an_event_are_illegible_to_a_full_check(root: Path) -> None:
+    forged(root, b'{"actor":"t","at":1,"body":{no JSON}' + END % b"z", "test-note-taken@1", "note:z")
+    assert check(root, full=False) == []
+    assert [finding[:2] for finding in check(root)] == [("event-illegible", 10)]
+
+
+def test_columns_that_quote_their_way_into_the_body_are_found(root: Path) -> None:
+    stored = b'{"actor":"t","at":1,"body":{"a":1,"key":null,"kind":"x"}' + END % b"z"
+    kind = 'x"},"cause":null,"key":null,"kind":"test-note-taken@1'
+    forged(root, stored, kind, "note:z")
+    assert stored.endswith(f',"key":null,"kind":"{kind}","stream":"note:z","version":1}}'.encode())
+    assert [finding[:2] for finding in check(root, full=False)] == [("column-changed", 10)]
+
+
+def test_columns_that_hold_what_json_writes_with_escapes_are_compared_as_text(root: Path) -> None:
+    stored = b'{"actor":"t","at":1,"body":{}' + END % b"\\\\"
+    forged(root, stored, "test-note-taken@1", "note:\\")
+    assert check(root, full=False) == []
+    tamper(root, "UPDATE events SET stream = 'note:\\\\' WHERE seq = 10")
+    assert [finding[:2] for finding in check(root, full=False)] == [("column-changed", 10)]

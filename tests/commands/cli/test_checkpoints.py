@@ -15,7 +15,9 @@ from commands.cli import checkpoint as checkpointing
 from commands.cli import prove, verify_checkpoint
 from commands.proving import CheckpointUnfit, CheckpointWanted, EventTooNew, ProofUnwritable
 from ledger import refusals
+from ledger.inspecting import Inspected
 from ledger.merkle import Checkpoint
+from ledger.proving import leaves
 from tests.ledger.notes import note, opened, tamper
 
 EVENTS = 7
@@ -159,6 +161,13 @@ def test_a_damaged_event_is_named_and_no_checkpoint_is_made_of_it(root: Path, tm
         for result in (run(checkpointing, "--root", root), run(verify_checkpoint, file, "--root", root)):
             assert isinstance(result.exception, refusals.JournalDamaged)
             assert result.exception.seq == seq
+
+
+def test_leaves_that_were_promised_and_are_not_there_are_missed(root: Path) -> None:
+    store = Inspected(root / "ledger.db")
+    with pytest.raises(refusals.JournalDamaged, match=f"event {EVENTS + 1} is missing"):
+        list(leaves(store, EVENTS + 2))
+    store.close()
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint", b"\xff", b"x" * (1 << 21)])
