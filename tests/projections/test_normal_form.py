@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import digests
+from ledger.detectors import Redaction
 from ledger.episode import Turn
 from ledger.families import traces
 from ledger.families.traces import Trace
+from ledger.redaction import Redactor
 from projections.normal_form import export as exporting
 from projections.normal_form import lines as reading
 from projections.normal_form import read_export
@@ -400,6 +402,41 @@ def test_json_inside_a_text_is_cleaned_too_once_it_is_opened() -> None:
     spans[0]["attributes"] = [one for one in spans[0]["attributes"] if one["key"] != "trace.metadata"]
     (one,) = read(lines(spans)).traces
     assert one.task == "Use [redacted] and ?"
+
+
+HIDING = [
+    "sk-" + "abcdEFGH1234" * 3,
+    "sk\\u002d" + "abcdEFGH1234" * 3,
+    "Bearer " + "abcdEFGH1234" * 3,
+    "\\ud83d",
+    "\\ud83d\\ude00",
+    "\\u0000",
+    "\u00e9\U0001f600",
+    "plain",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(HIDING), min_size=2, max_size=2), st.integers(0, 2), st.booleans())
+def test_a_first_look_at_a_line_changes_nothing_but_the_time(words: list[str], levels: int, ascii_only: bool) -> None:  # noqa: FBT001
+    def nested(word: str) -> str:
+        text = f'"{word}"'
+        for _ in range(levels):
+            text = json.dumps(text, ensure_ascii=ascii_only)
+        return text
+
+    said = f'[{{"role":"user","content":{nested(words[0])}}}]'
+    spans = session("t", "Task", [("a", said)])
+    spans[0]["attributes"][3]["value"]["stringValue"] = said
+    spans[1]["attributes"][2]["value"]["stringValue"] = words[1]
+    given_lines = [json.dumps(one, ensure_ascii=ascii_only).encode(errors="surrogatepass") + b"\n" for one in spans]
+    quick, slow = Redaction(Redactor()), Redaction(Redactor())
+    expected = read(given_lines, slow.__call__)
+    found = read(given_lines, quick)
+    assert (found.traces, found.exclusions) == (expected.traces, expected.exclusions)
+    for one in found.traces:
+        assert HIDING[0].encode() not in traces.encoded(one)
+        assert traces.decoded(traces.encoded(one)) == one
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900, 5000])

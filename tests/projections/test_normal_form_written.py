@@ -77,15 +77,15 @@ def test_what_is_written_is_a_message_of_the_protocol_with_ids_of_the_right_leng
 
 
 def test_others_find_task_steps_and_closing_words_under_the_names_of_the_conventions() -> None:
-    trace = read(lines(session("t", "Say hi", [("echo hi", "hi\n")]))).traces[0]
+    trace = read(lines(session("t", "Say hi", [("echo hi", "hi\n")], errors=[0]))).traces[0]
     trace = msgspec.structs.replace(trace, final="Said.", system="Be brief.", usage=Usage(input_tokens=5))
     document = written(trace)
     for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
         span["attributes"] = [one for one in span["attributes"] if not one["key"].startswith("exp.")]
     (other,) = read(lines([document])).traces
     assert (other.task, other.final, other.system) == ("Say hi", "Said.", "Be brief.")
-    assert [(turn.tool, turn.arguments, turn.observation) for turn in other.turns] == [
-        (turn.tool, turn.arguments, turn.observation) for turn in trace.turns
+    assert [(turn.tool, turn.arguments, turn.observation, turn.error) for turn in other.turns] == [
+        (turn.tool, turn.arguments, turn.observation, True) for turn in trace.turns
     ]
     root = {one["key"]: one["value"] for one in document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]}
     assert root["gen_ai.usage.input_tokens"] == {"intValue": "5"}
@@ -113,3 +113,6 @@ def test_credentials_in_what_was_written_are_taken_out_too() -> None:
     trace = read(lines(session("t", f"Use {key}", [("a", f"ok {key}")])), keep).traces[0]
     (clean,) = read(lines([written(trace)])).traces
     assert key.encode() not in traces.encoded(clean)
+    hidden = json.dumps(written(trace)).replace(key, key.replace("-", "\\\\u002d")).encode()
+    (clean,) = read([hidden]).traces
+    assert (clean.task, clean.source) == ("Use [redacted]", trace.source)
