@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from commands.opening import open_journal
 from ledger.event import Step
 from ledger.families import providers
 from ledger.families.providers import Capabilities, ConfigureProviders, Connection, Model
+from projections.features import VERSION as FEATURES
+from projections.features import request_features
+from projections.policy import VERSION, Candidate, Neighbours, Policy, Row, Tolerance, decide
 
 WORDS = "Print the date and say what day of the week it is. " * 28
 MILLI = 1000
@@ -31,6 +35,7 @@ class Served:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.asked = 0
 
     def __enter__(self) -> Self:
         self.provider = subprocess.Popen(
@@ -55,6 +60,7 @@ class Served:
         before = cpu_of(self.server.pid)
         figures = load(self.port, clients, requests, request)
         after = cpu_of(self.server.pid)
+        self.asked += len(figures.whole)
         if before is None or after is None:
             return figures, None
         return figures, MILLI * (after - before) / len(figures.whole)
@@ -113,7 +119,49 @@ def _listening(server: subprocess.Popen[str]) -> tuple[str, int]:
 def run(folder: Path, requests: int) -> list[Bar]:
     """Serve and return the figures."""
     with Served(folder / "root") as served:
-        return [*_plain(served, requests), *_streams(served, requests), *_replays(served, requests)]
+        bars = [*_plain(served, requests), *_streams(served, requests), *_replays(served, requests)]
+        held = served.megabytes()
+        if held is not None:
+            bars.append(Bar(f"gateway, memory after {served.asked:,} requests", held, 100, "MB", "250"))
+    return [*bars, *_routing(requests)]
+
+
+def _routing(rounds: int) -> list[Bar]:
+    """Return the CPU of one decision, features of the request included."""
+    bars: list[Bar] = []
+    for tasks, most in ((50, 0.7), (10_000, 3.0)):
+        policy = _policy(tasks)
+        times = []
+        for number in range(max(8, rounds // 64)):
+            began = time.process_time()
+            decide(policy, request_features([{"role": "user", "content": f"{WORDS} {number}"}], []))
+            times.append(time.process_time() - began)
+        bars.append(
+            Bar(f"gateway, routing decision, {tasks:,} fit tasks", MILLI * quantile(times, 0.5), most, "CPU ms")
+        )
+    return bars
+
+
+def _policy(tasks: int) -> Policy:
+    candidates = tuple(Candidate(alias=name, endpoint=name, cost=cost, cells=1) for name, cost in (("a", 2), ("b", 1)))
+    rows = []
+    for number in range(tasks):
+        vector = request_features([{"role": "user", "content": f"task {number * number} of {tasks}"}], [])
+        packed = base64.b64encode(vector.tobytes()).decode()
+        scores = (1_000_000, 1_000_000 * (number % 2))
+        rows.append(Row(task=f"t{number}", lineage=f"l{number}", vector=packed, scores=scores, evidence=("", "")))
+    return Policy(
+        version=VERSION,
+        features=FEATURES,
+        project="bench",
+        build="b",
+        setup="s",
+        incumbent="a",
+        candidates=candidates,
+        rows=tuple(rows),
+        dial=Tolerance(millionths=50_000),
+        method=Neighbours(neighbours=25, shrink=25),
+    )
 
 
 def _plain(served: Served, requests: int) -> list[Bar]:

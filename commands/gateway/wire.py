@@ -95,7 +95,7 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        if self.whole or self._broken or not self.uses:  # nothing was asked, so nothing that comes is an answer
+        if not self.uses:  # nothing was asked, so nothing that comes is an answer
             self._break()
             return
         try:

@@ -221,3 +221,24 @@ def test_a_provider_that_is_faster_than_its_reader_is_held_back(provider: Provid
     held, got = inside(run)
     assert got == size
     assert held < 2 * 1024 * 1024
+
+
+def test_what_comes_before_a_request_is_no_answer_to_it() -> None:
+    async def run(lines: Lines) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        target = Target.of(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        line = await lines.line(target.place)
+        await asyncio.sleep(0.1)
+        line.ask(target.head + HEAD, b"{}", 1)
+        try:
+            with pytest.raises(Closed):
+                await line.answered()
+        finally:
+            server.close()
+
+    inside(run)
