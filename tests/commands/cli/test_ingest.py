@@ -350,6 +350,26 @@ def test_nothing_that_is_to_be_left_out_is_recorded_anywhere(tmp_path: Path, cap
     assert shown["import"][0]["redacting"].endswith("customer")
 
 
+def test_numbers_in_arguments_are_left_out_and_json_stays_json(tmp_path: Path, capsys: Captured) -> None:
+    card, root = 4111111111111111, tmp_path / "root"
+    function = {"name": "pay", "arguments": {"card": card, "who": "bob@example.com"}}
+    said = [
+        {"role": "user", "content": "Pay"},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": json.dumps({"paid": card})},
+    ]
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({"messages": said, "metadata": {"bob@example.com": card}}) + "\n")
+    code, result, _ = ingest(capsys, root, path, "--project", "p", "--redact", "card,email")
+    assert (code, result["traces"]) == (0, 1)
+    assert not [held for held in content(root) if str(card).encode() in held or b"bob@" in held]
+    with opened(root) as journal:
+        (one,) = journal.events(TraceImported)
+        assert isinstance(one.event, TraceImported)
+        (turn,) = traces.decoded(journal.blob(one.event.trace)).turns
+    assert json.loads(turn.arguments)["card"] == json.loads(turn.observation)["paid"]
+
+
 def test_equal_values_stay_equal_within_a_ledger_and_not_across_ledgers(tmp_path: Path, capsys: Captured) -> None:
     path = with_secrets(tmp_path / "x.jsonl")
 
