@@ -389,3 +389,15 @@ def test_two_runs_of_one_journal_cost_what_each_one_s_prices_make_of_the_same_an
     said = diff(before, lab.run, "--root", str(tmp_path / "root"))[1]
     assert "answers" not in said
     assert [(row["candidate"], row["b"]) for row in said["costs"]] == [("cheap", "0.003600000")]
+
+
+def test_a_root_stands_for_its_newest_run(tmp_path: Path, diff: Diff) -> None:
+    root = tmp_path / "root"
+    lab = Laboratory(root).prepared()
+    lab.optimize()
+    before = lab.run
+    lab.facts = replace(BASE, incumbent="cheap")
+    lab.optimize()
+    lab.journal.close()
+    assert diff(root, lab.run, "--root", str(root))[0] == 0
+    assert diff(root, f"{root}:{before}", "--root", str(tmp_path))[0] == 1

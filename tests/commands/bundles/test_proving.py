@@ -49,6 +49,16 @@ def test_no_other_leaf_place_or_hash_gives_that_root(one: tuple[int, list[int]],
     assert proven_root(size, positions, mine, [*nodes, other]) is None
 
 
+def test_a_leaf_beside_the_tree_is_never_proven_by_the_tree() -> None:
+    leaves, stranger = leaves_of(4), bytes(32)
+    for outside in ([0], [5], [-1]):
+        assert proven_root(4, outside, [stranger], [root_of(leaves)]) is None
+    beside = nodes_beside(leaves, [2])
+    assert proven_root(4, [2, 2], [leaves[1], stranger], beside) is None
+    assert proven_root(4, [2], [leaves[1], stranger], beside) is None
+    assert proven_root(4, [2, 1], [leaves[1], stranger], nodes_beside(leaves, [1, 2])) is None
+
+
 def test_places_that_are_no_places_prove_nothing() -> None:
     leaves = leaves_of(4)
     assert proven_root(4, [2, 1], leaves[:2], []) is None
