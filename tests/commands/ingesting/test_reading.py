@@ -244,8 +244,9 @@ def test_the_order_and_the_traces_are_the_same_in_memory_and_in_a_scratch_file(
         return made[-1]
 
     monkeypatch.setattr(tempfile, "TemporaryFile", watched)
-    spooled = list(Reading([Input("a", lambda: io.BytesIO(content))], keep, scratch=tmp_path))
-    assert spooled == in_memory
+    spooled = Reading([Input("a", lambda: io.BytesIO(content))], keep, scratch=tmp_path)
+    assert list(spooled) == in_memory
+    assert (spooled.totals.units, spooled.totals.used, spooled.totals.duplicate) == (120, 120, 0)
     assert len(made) == 1
     assert made[0].closed
     monkeypatch.setattr(spool, "TOGETHER_BYTES", 600)
