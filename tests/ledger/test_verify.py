@@ -458,3 +458,25 @@ def test_columns_that_hold_what_json_writes_with_escapes_are_compared_as_text(ro
     assert check(root, full=False) == []
     tamper(root, "UPDATE events SET stream = 'note:\\\\' WHERE seq = 10")
     assert [finding[:2] for finding in check(root, full=False)] == [("column-changed", 10)]
+
+
+def test_an_announcement_of_events_that_are_not_there_is_found(root: Path) -> None:
+    body = b'{"bundle":"b3:0","origins":[{"events":1,"origin":"test/there"}]}'
+    start = b'{"actor":"t","at":1,"body":' + body + b',"cause":null,"key":null,"kind":"bundle-imported@1"'
+    forged(root, start + b',"stream":"imports","version":1}', "bundle-imported@1", "imports")
+    assert [finding[:2] for finding in check(root)] == [("origin-unannounced", 10)]
+
+
+def test_imported_events_are_followed_from_one_lot_of_rows_to_the_next(
+    joined: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent(joined, 7)
+    monkeypatch.setattr("ledger.inspecting.ROWS_AT_ONCE", 1)
+    assert check(joined) == []
+    tamper(joined, "DELETE FROM events WHERE seq = 4")
+    assert [finding[:2] for finding in check(joined)] == [("event-missing", 4), ("origin-unannounced", 5)]
+
+
+def test_an_end_that_a_scan_does_not_reach_is_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Inspected, "events", lambda _self, _after, _upto: iter(()))
+    assert [finding[:2] for finding in check(root, full=False)] == [("event-missing", 1)]
