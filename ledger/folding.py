@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from blake3 import blake3
+
 from ledger import refusals
-from ledger.digests import event_id
+from ledger.digests import LEAF
 from ledger.recorded import decode, readers_of
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def _fold(store: Store, families: Sequence[Family], states: dict[str, Any], afte
         reading = readers.get(kind)
         if reading is None or row_origin != origin:
             continue
-        if event_id(stored) != ident:
+        if blake3(LEAF + stored).digest() != ident:
             raise refusals.event_changed(store.path, seq)
         event = decode(kind, stored, seq)
         for name, evolve in reading:
