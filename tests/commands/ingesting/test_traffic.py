@@ -13,6 +13,7 @@ from commands.ingesting.traffic import NothingServed, Traffic
 from commands.main import run
 from ledger.families import serving
 from ledger.families.traces import Exclusion, Trace
+from tests.commands.building.roots import configured
 from tests.commands.ingesting.served import Served, called, gave, opened, said, streamed, user
 
 Captured = pytest.CaptureFixture[str]
@@ -217,3 +218,21 @@ def test_conversations_are_imported_for_a_project_and_grow(tmp_path: Path, capsy
     assert run(["ingest", "show", "p", "--root", str(tmp_path), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["traces-in-project"] == 1
+
+
+def test_a_build_is_made_of_what_the_gateway_answered(tmp_path: Path, capsys: Captured) -> None:
+    root = configured(tmp_path)
+    with opened(root) as journal:
+        served = Served(journal)
+        for number in range(12):
+            asked = user(f"Count the {'abcdefghijkl'[number] * 40} of folder {number * 7919}")
+            served.exchange(f"r{number}", [asked], CALL)
+            served.exchange(f"s{number}", [asked, CALL, GAVE], said("7"))
+    flags = ["--root", str(root), "--yes", "--json"]
+    assert run(["build", "shop", "--from-gateway", *flags]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["traces-accepted"], made["observations"]) == (12, 12)
+    assert made["input"][0]["source"] == "gateway"
+    assert run(["build", "shop", *flags]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["build"], again["position"]) == (made["build"], made["position"])
