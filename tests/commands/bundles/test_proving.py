@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blake3 import blake3
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands.bundles.proving import nodes_beside, proven_root
@@ -20,6 +20,7 @@ def chosen(draw: st.DrawFn) -> tuple[int, list[int]]:
     return size, sorted(draw(st.sets(st.integers(1, size))))
 
 
+@settings(max_examples=100, deadline=None)
 @given(chosen())
 def test_any_choice_of_leaves_gives_the_root_of_all(one: tuple[int, list[int]]) -> None:
     size, positions = one
@@ -30,6 +31,7 @@ def test_any_choice_of_leaves_gives_the_root_of_all(one: tuple[int, list[int]]) 
     assert len(nodes) <= max(1, len(positions)) * max(1, size.bit_length())
 
 
+@settings(max_examples=100, deadline=None)
 @given(chosen(), st.integers(0, 10_000))
 def test_no_other_leaf_place_or_hash_gives_that_root(one: tuple[int, list[int]], number: int) -> None:
     size, positions = one
