@@ -424,13 +424,13 @@ def test_the_document_names_every_finding() -> None:
     assert listed == ["not-a-journal", "journal-too-new", *verifying.FINDINGS]
 
 
-def forged(root: Path, stored: bytes, kind: str, stream: str, key: str | None = None) -> None:
+def forged(root: Path, stored: bytes, kind: str, stream: str, *, origin: int = 1) -> None:
     """Append bytes with an id and a head that fit, as whoever can write the file could."""
     journal = Inspected(root / "ledger.db")
     seq, head = journal.last()
     ident = digests.event_id(stored)
     journal.begin()
-    journal.insert([(seq + 1, ident, digests.chained(head, ident), kind, stream, 1, key, stored, 1)])
+    journal.insert([(seq + 1, ident, digests.chained(head, ident), kind, stream, 1, None, stored, origin)])
     journal.commit()
     journal.close()
 
@@ -475,6 +475,16 @@ def test_imported_events_are_followed_from_one_lot_of_rows_to_the_next(
     assert check(joined) == []
     tamper(joined, "DELETE FROM events WHERE seq = 4")
     assert [finding[:2] for finding in check(joined)] == [("event-missing", 4), ("origin-unannounced", 5)]
+
+
+def test_an_imported_event_that_an_own_one_follows_is_unannounced_there(
+    joined: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged(joined, b'{"actor":"t","at":1,"body":{}' + END % b"y", "test-note-taken@1", "note:y", origin=2)
+    spent(joined, 7)
+    spent(joined, 8)
+    monkeypatch.setattr("ledger.inspecting.ROWS_AT_ONCE", 1)
+    assert [finding[:2] for finding in check(joined)] == [("origin-unannounced", 7)]
 
 
 def test_an_end_that_a_scan_does_not_reach_is_missing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
