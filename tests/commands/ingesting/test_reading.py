@@ -232,7 +232,7 @@ def test_a_part_larger_or_deeper_than_is_held_is_a_finding(monkeypatch: pytest.M
 def test_the_order_and_the_traces_are_the_same_in_memory_and_in_a_scratch_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many = [span for number in range(60) for span in session(f"{number:032x}", "Say", [("echo", str(number))])]
+    many = [span for number in range(60) for span in session(f"{number + 1:032x}", "Say", [("echo", str(number))])]
     content = b"".join(lines(many[::-1]))
     in_memory = list(Reading([Input("a", lambda: io.BytesIO(content))], keep, scratch=tmp_path))
     monkeypatch.setattr(spool, "HELD_BYTES", 4_000)
