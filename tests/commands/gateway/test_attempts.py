@@ -331,3 +331,21 @@ def test_a_client_that_leaves_while_the_gateway_waits_to_retry_ends_the_call(roo
         while gateway.state().open and time.monotonic() < deadline:
             time.sleep(0.05)
         assert gateway.events(serving.RequestAbandoned)[0].reason == "client-left"
+
+
+def test_a_stand_in_that_rests_is_passed_over_for_the_next(root: Path, provider: Provider) -> None:
+    provider.script = by_model(m2=DOWN)
+    with Gateway(root, "--fallback", "plain=other", "--fallback", "plain=modern") as gateway:
+        for _ in range(FAILURES_TO_REST):
+            gateway.ask({**HELLO, "model": "other"})
+        provider.script = by_model(m=DOWN)
+        provider.asked.clear()
+        assert gateway.ask().headers["x-exp-route"] == "modern"
+        assert [asked.json["model"] for asked in provider.asked] == ["m", "gpt"]
+
+
+def test_a_stand_in_that_cannot_be_sent_the_request_is_passed_over(root: Path, provider: Provider) -> None:
+    provider.script = by_model(m=DOWN)
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    with Gateway(root, "--fallback", "plain=thinker", "--fallback", "plain=other") as gateway:
+        assert gateway.ask({**HELLO, "tools": tools, "logit_bias": {"1": 1}}).headers["x-exp-route"] == "other"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands.gateway.wishes import beginning
+from commands.gateway.requests import read_chat
+from commands.gateway.routing import Decided, Directory, Routed
+from commands.gateway.wishes import Wishes, beginning
 from commands.opening import open_journal
 from ledger.event import Step
 from ledger.families import serving
+from ledger.families.providers import Connection, Endpoint, Model
 from tests.commands.gateway.provider_double import Provider
-from tests.commands.gateway.running import HELLO, Gateway, streamed
+from tests.commands.gateway.running import HELLO, PRICED, Gateway, streamed
 from tests.commands.gateway.test_attempts import DOWN, by_model
 from tests.commands.gateway.test_routing import EASY, HARD, asking, with_policy
 
@@ -178,3 +182,34 @@ def test_the_second_of_two_first_requests_of_a_session_is_told_where_it_is_kept(
         with pytest.raises(serving.SessionKeptElsewhere, match="kept with the model a"):
             journal.submit(Step(serving.FAMILY, accepting("r-3", "b"))).result()
         assert set(journal.state(serving.FAMILY).open) == {"r-1", "r-2"}
+
+
+@pytest.mark.parametrize("name", ["x-exp-session", "x-exp-allowed-models", "x-exp-quality-cost"])
+def test_a_header_that_is_there_twice_is_refused_by_name(shared_gateway: Gateway, name: str) -> None:
+    value = "price=1" if name.endswith("cost") else "plain"
+    with shared_gateway.client() as client:
+        headers = [("Authorization", f"Bearer {shared_gateway.key}"), (name, value), (name, value)]
+        response = client.post("/v1/chat/completions", json=HELLO, headers=headers)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, name)
+
+
+def test_a_session_is_one_clients_under_one_policy() -> None:
+    endpoint = Endpoint(
+        model=Model(alias="plain", connection="c", model="m", capabilities=PRICED),
+        connection=Connection(name="c", provider="embedded"),
+    )
+
+    def session(identity: str, policy: str, said: str, project: str = "terminal") -> str | None:
+        routed = Routed(project, policy, "plain", {"plain": endpoint.digest}, lambda *_: Decided("plain", "x"))
+        request = read_chat(json.dumps({**asking(EASY), "model": project}).encode())
+        return Directory({"plain": endpoint}, routed).route(request, Wishes(session=said), identity).session
+
+    one = session("key-1", "p-1", "s")
+    assert one == session("key-1", "p-1", "s")
+    others = (
+        session("key-2", "p-1", "s"),
+        session("key-1", "p-2", "s"),
+        session("key-1", "p-1", "t"),
+        session("key-1", "p-1", "s", "another"),
+    )
+    assert len({one, *others}) == 5
