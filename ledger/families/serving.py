@@ -486,6 +486,7 @@ def _ended(state: Serving, event: RequestEvent) -> None:
 
 FAMILY = Family(
     name="serving",
+    version=2,
     kinds=(
         GatewayKeyIssued,
         RequestAccepted,
