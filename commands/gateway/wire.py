@@ -270,7 +270,7 @@ class Lines:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, line = await self._loop.create_connection(
-                    lambda: Line(place), place.host, place.port, ssl=_trust() if place.tls else None
+                    lambda: Line(place), place.host, place.port, ssl=trust() if place.tls else None
                 )
         except TimeoutError:
             raise
@@ -296,5 +296,6 @@ class Lines:
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def trust() -> ssl.SSLContext:
+    """Return what certificates are checked by: the system's authorities, or SSL_CERT_FILE's."""
     return ssl.create_default_context()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import ssl
+import subprocess
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -242,3 +247,59 @@ def test_what_comes_before_a_request_is_no_answer_to_it() -> None:
             server.close()
 
     inside(run)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is needed to make a certificate")
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    more = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(file), "-out", str(file.with_name("cert.pem"))]
+    subprocess.run([openssl, *words, *more], check=True, capture_output=True, timeout=60)
+    file.write_text(file.read_text() + file.with_name("cert.pem").read_text())
+    return file
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted", "reached"),
+    [("localhost", True, True), ("localhost", False, False), ("127.0.0.1", True, False)],
+)
+def test_a_provider_behind_tls_is_asked_only_when_its_certificate_is_good(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch, host: str, *, trusted: bool, reached: bool
+) -> None:
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_name("cert.pem")))
+    wire.trust.cache_clear()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await reader.readuntil(b"{}")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsafe")
+            await reader.read()
+        writer.close()
+
+    async def run(lines: Lines) -> bytes:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        try:
+            target = Target.of(f"https://{host}:{server.sockets[0].getsockname()[1]}/v1")
+            line = await lines.line(target.place)
+            line.ask(target.head + HEAD, b"{}", 5)
+            await line.answered()
+            got = await line.read()
+            lines.give_back(line)
+            return got
+        finally:
+            server.close()
+
+    try:
+        if reached:
+            assert inside(run) == b"safe"
+        else:
+            with pytest.raises(Unreachable):
+                inside(run)
+    finally:
+        wire.trust.cache_clear()
