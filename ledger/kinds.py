@@ -20,6 +20,8 @@ RELEASE = frozenset(
         "connection-configured@1",
         "content-erased@1",
         "gateway-key-issued@1",
+        "gateway-key-revoked@1",
+        "gateway-limits-set@1",
         "import-completed@1",
         "input-excluded@1",
         "judge-set-up@1",
