@@ -772,7 +772,6 @@ def _settle_tokens(state: Serving, holder: Open, event: RequestEvent, usage: Cou
 
 FAMILY = Family(
     name="serving",
-    version=2,
     kinds=(
         GatewayKeyIssued,
         GatewayKeyTakenBack,
@@ -791,5 +790,5 @@ FAMILY = Family(
     initial=Serving,
     decide=decide,
     evolve=evolve,
-    version=2,
+    version=3,
 )
