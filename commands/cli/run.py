@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from commands.cli.options import json_option, non_interactive_option, project_na
 from commands.render.result import Result
 
 HOST, PORT = "127.0.0.1", 8000
+# A routing decision is one small product: a second thread's waiting costs several times what it saves.
+_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 class Seconds(click.FloatRange):
@@ -103,6 +106,7 @@ def command(  # noqa: PLR0913 - one argument an option
     the aliases are served alone. A name that is PROJECT's and an alias too means the project. There is no ceiling on
     spend here. It stops on SIGTERM or SIGINT, after what is in flight.
     """
+    os.environ.setdefault(_THREADS, "1")  # before numpy is loaded
     from commands.gateway.attempts import Rules  # noqa: PLC0415 - as below
     from commands.gateway.server import Said, Settings, serve  # noqa: PLC0415 - the server is loaded to serve
 

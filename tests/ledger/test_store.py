@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -210,3 +211,10 @@ def test_what_unpacks_to_another_size_is_not_unpacked() -> None:
     assert store.unpack(size, codec, stored[:-9]) is None
     assert store.unpack(size, codec, b"no zlib") is None
     assert store.unpack(4, "plain", b"five!") is None
+
+
+def test_a_content_that_repeats_itself_far_apart_is_packed_with_a_window_that_sees_it() -> None:
+    block = random.Random(1).randbytes(8_000)  # noqa: S311 - bytes that repeat nothing, the same each time
+    _, size, codec, packed = store.pack(bytes(32), block * 3)
+    assert (size, codec) == (24_000, "zlib")
+    assert len(packed) < 9_000

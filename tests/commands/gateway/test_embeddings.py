@@ -24,7 +24,7 @@ BODY = {"model": "vectors", "input": ["a", "b"], "user": "u", "rare": 1.0}
 
 @pytest.fixture
 def root(root: Path) -> Path:
-    model = Model(alias="vectors", connection="compatible", model="embed-3", capabilities=ABLE)
+    model = Model(alias="vectors", connection="compatible", model="embed-3-large", capabilities=ABLE)
     with open_journal(root, "test", providers.FAMILY) as journal:
         journal.submit(Step(providers.FAMILY, ConfigureProviders(models=(model,)))).result()
     return root
@@ -40,7 +40,9 @@ def provider(provider: Provider) -> Provider:
             for at in range(len(given) if isinstance(given, list) else 1)
         ]
         usage = {"prompt_tokens": 7, "total_tokens": 7}
-        return http(200, json.dumps({"object": "list", "data": data, "model": "embed-3", "usage": usage}).encode())
+        return http(
+            200, json.dumps({"object": "list", "data": data, "model": "embed-3-large", "usage": usage}).encode()
+        )
 
     provider.script = answer
     return provider
@@ -59,7 +61,7 @@ def test_a_request_for_embeddings_reaches_the_provider_exactly_and_is_journaled(
     assert response.status_code == 200
     assert [one["embedding"] for one in response.json()["data"]] == [[0.5, -0.25]] * 2
     assert provider.asked[0].path == "/v1/embeddings"
-    assert provider.asked[0].body == json.dumps({**BODY, "model": "embed-3"}, separators=(",", ":")).encode()
+    assert provider.asked[0].body == json.dumps({**BODY, "model": "embed-3-large"}, separators=(",", ":")).encode()
     (accepted,), (answered,) = gateway.events(serving.RequestAccepted), gateway.events(serving.RequestAnswered)
     assert (accepted.route, accepted.alias) == ("embeddings", "vectors")
     assert accepted.worst_case == len(provider.asked[0].body) * 20

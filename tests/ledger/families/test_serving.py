@@ -204,3 +204,30 @@ def test_independent_requests_in_any_order_give_the_same_sums() -> None:
         state = book.state
         sums.add((state.settled, state.reserved, state.ambiguous, state.aliases["plain"].answered))
     assert sums == {(300, 0, WORST, 1)}
+
+
+@pytest.mark.parametrize(("cost", "settled", "ambiguous"), [(7, 7, 0), (0, 0, 0), (None, 0, WORST)])
+def test_what_a_failed_dispatch_cost_is_settled_and_what_nobody_knows_is_ambiguous(
+    cost: int | None, settled: int, ambiguous: int
+) -> None:
+    book = Book()
+    book.do(accept())
+    failed = AttemptFailed(request="r-1", dispatch=0, reason="x", worst_case=WORST, alias="plain", cost=cost)
+    book.do(RetryDispatch(failed=failed))
+    assert (book.state.settled, book.state.ambiguous, book.state.reserved) == (settled, ambiguous, WORST)
+    assert book.state.aliases["plain"].cost == settled
+
+
+def test_a_change_of_model_reserves_the_new_worst_case_instead_of_the_old_one() -> None:
+    book = Book()
+    book.do(accept())
+    failed = AttemptFailed(request="r-1", dispatch=0, reason="x", worst_case=WORST, alias="plain", cost=0)
+    rerouted = serving.RequestRerouted(
+        request="r-1", dispatch=1, alias="other", reason="failover", api="x", base_url="x", sent="", worst_case=3
+    )
+    assert book.do(RetryDispatch(failed=failed, rerouted=rerouted)) == (failed, rerouted)
+    assert book.do(RetryDispatch(failed=failed, rerouted=rerouted)) == ()
+    assert book.state.reserved == 3
+    assert (book.state.aliases["plain"].requests, book.state.aliases["other"].requests) == (0, 1)
+    book.do(EndRequest(ending=answered(cost=2)))
+    assert (book.state.reserved, book.state.settled, book.state.aliases["other"].cost) == (0, 2, 2)
