@@ -381,7 +381,7 @@ CHANGES: dict[str, Callable[[Members], None]] = {
     "another position": in_proof(lambda proof: proof["positions"].__setitem__(0, 10**15)),
     "a proof that isn't the manifest's": lambda members: members.update({"proof.json": members["proof.json"] + b" "}),
     "a member that climbs out": rename_to("../evil.sh"),
-    "a member at the root": rename_to("/opt/evil.sh"),
+    "a member at the root": rename_to("/evil.sh"),
     "a member beside": rename_to("evil.sh"),
     "a content that climbs out": rename_to("contents/../evil.sh"),
     "a content with more behind it": rename_to("contents/" + "ab" * 32 + "/../../evil.sh"),
