@@ -65,7 +65,7 @@ class BudgetSpent(Refusal, name="gateway-budget-spent", exit_code=119):
         super().__init__(
             f"{_who(identity)} may spend {money.usd(budget)} a {span}: {money.usd(window.taken)} spent{in_flight}",
             where="the gateway",
-            remedy=f"the budget is whole again at {stamp(resets)}; `exp gateway limits` raises it",
+            remedy=f"the budget is whole again at {stamp(resets)}",
         )
 
 

@@ -20,7 +20,7 @@ def reservation(endpoint: Endpoint, request: Request, sent: bytes) -> NanoUSD | 
     if not isinstance(request, ChatRequest):
         return worst_case(endpoint, len(sent), 0)
     able = endpoint.capabilities
-    limit = request.output_limit or able.maximum_output_tokens or able.context_window_tokens
+    limit = _output_limit(endpoint, request)
     if limit is None:
         if able.output_price != 0:
             return None
@@ -29,6 +29,19 @@ def reservation(endpoint: Endpoint, request: Request, sent: bytes) -> NanoUSD | 
     if worst is not None and worst > GREATEST_INTEGER:
         raise problems.unreadable("so many tokens can't be paid for", "max_completion_tokens")
     return worst
+
+
+def most_tokens(endpoint: Endpoint, request: Request, sent: bytes) -> int:
+    """Return the most tokens that a request may take, as far as that is known: a byte counts as one."""
+    if not isinstance(request, ChatRequest):
+        return len(sent)
+    most = len(sent) + (_output_limit(endpoint, request) or 0) * (request.chat.n or 1)
+    return min(most, GREATEST_INTEGER)
+
+
+def _output_limit(endpoint: Endpoint, request: ChatRequest) -> int | None:
+    able = endpoint.capabilities
+    return request.output_limit or able.maximum_output_tokens or able.context_window_tokens
 
 
 def counted(usage: bytes | None) -> Usage:

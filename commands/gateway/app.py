@@ -6,18 +6,16 @@ A key is required everywhere, before anything is read; then the route; then the 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import re
 import sys
 from collections.abc import Callable
 
 import msgspec
 
 from commands.gateway import problems
+from commands.gateway.admission import Gate
 from commands.gateway.calls import Call, Desk
 from commands.gateway.exchange import JSON, Ceased, Exchange, Receive, Scope, Send
 from commands.gateway.idempotency import Repeats, check_key
-from commands.gateway.keys import digest_of
 from commands.gateway.requests import Request, check_content, read_chat, read_embedding
 from ledger.errors import Refusal
 from ledger.families import serving
@@ -28,17 +26,16 @@ _READERS: dict[str, tuple[str, Callable[[bytes], Request]]] = {
     "/v1/chat/completions": (serving.CHAT, read_chat),
     "/v1/embeddings": (serving.EMBEDDINGS, read_embedding),
 }
-_BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class App:
     """The ASGI application."""
 
-    def __init__(self, desk: Desk, repeats: Repeats, key_digest: str, *, largest_body: int = LARGEST_BODY) -> None:
+    def __init__(self, desk: Desk, repeats: Repeats, gate: Gate, *, largest_body: int = LARGEST_BODY) -> None:
         self.desk = desk
         self.repeats = repeats
         self.stopping = False
-        self._key_digest = key_digest
+        self._gate = gate
         self._largest_body = largest_body
         self._going_on: set[Exchange] = set()
         self._quiet: asyncio.Event | None = None
@@ -50,7 +47,7 @@ class App:
         exchange = Exchange(scope, receive, send)
         self._going_on.add(exchange)
         try:
-            self._check_bearer(exchange)
+            self._identify(exchange)
             await self._serve(exchange)
         except problems.Problem as problem:
             await exchange.problem(problem)
@@ -76,11 +73,11 @@ class App:
         for exchange in tuple(self._going_on):
             exchange.stop()
 
-    def _check_bearer(self, exchange: Exchange) -> None:
-        shown = _BEARER.fullmatch(exchange.header(b"authorization") or "")
-        digest = digest_of(shown[1]) if shown else ""
-        if not hmac.compare_digest(digest, self._key_digest):
-            raise problems.unauthorized()
+    def _identify(self, exchange: Exchange) -> None:
+        try:
+            self._gate.identify(exchange)
+        except Refusal as refusal:
+            raise problems.journal_unavailable() from refusal
 
     async def _serve(self, exchange: Exchange) -> None:
         path = exchange.path
@@ -94,10 +91,10 @@ class App:
             raise problems.not_found(path)
         if exchange.method not in {"GET", "HEAD"}:
             raise problems.wrong_method("GET")
-        status, body = self._looked_up(path)
+        status, body = self._looked_up(path, exchange.identity)
         await exchange.reply(status, [JSON], b"" if exchange.method == "HEAD" else msgspec.json.encode(body))
 
-    def _looked_up(self, path: str) -> tuple[int, object]:
+    def _looked_up(self, path: str, identity: str) -> tuple[int, object]:
         if path == "/health/live":
             return 200, {"status": "live"}
         if path == "/health/ready":
@@ -107,7 +104,7 @@ class App:
                 return 503, {"status": "journal-unavailable"}
             resting = self.desk.directory.circuits.resting()
             return 200, {"status": "ready", **({"circuits": resting} if resting else {})}
-        names = self.desk.directory.names
+        names = self.desk.names(identity)
         if path == _MODELS:
             return 200, {"object": "list", "data": [_model(name) for name in names]}
         name = path.removeprefix(_MODELS + "/")
@@ -138,7 +135,7 @@ class App:
         refused = serving.RequestRefused(
             request=exchange.request_id,
             route=route,
-            identity=self.desk.identity,
+            identity=exchange.identity,
             status=problem.status,
             code=problem.code,
         )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable
 
 from commands.gateway import problems
+from commands.opening import now_us
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.event import Blobs, Command, Step
@@ -19,13 +21,15 @@ from ledger.journal import Journal, Recorded
 
 PATIENCE = 5.0
 RETRY_AFTER = 0.5
+_DECIDED = (serving.RequestAlreadyAccepted, serving.SessionKeptElsewhere, *serving.NOT_ADMITTED)
 
 
 class Books:
     """Records what happens to requests."""
 
-    def __init__(self, journal: Journal, *, patience: float = PATIENCE) -> None:
+    def __init__(self, journal: Journal, *, patience: float = PATIENCE, clock: Callable[[], int] = now_us) -> None:
         self.journal = journal
+        self.clock = clock
         self.well = True
         self._patience = patience
         self._owed: list[tuple[serving.EndRequest, Blobs | None]] = []
@@ -39,7 +43,7 @@ class Books:
                     *(Step(serving.FAMILY, command) for command in commands), blobs=blobs
                 )
         except Refusal as refusal:
-            if isinstance(refusal, serving.RequestAlreadyAccepted | serving.SessionKeptElsewhere):
+            if isinstance(refusal, _DECIDED):
                 raise
             self.well = False
             raise problems.journal_unavailable() from refusal
@@ -49,18 +53,12 @@ class Books:
         self.well = True
         return recorded
 
-    async def accept(
-        self,
-        accepted: serving.RequestAccepted,
-        decided: serving.RouteDecided,
-        blobs: Blobs,
-        kept: serving.SessionKept | None = None,
-    ) -> str | None:
+    async def accept(self, command: serving.AcceptRequest, blobs: Blobs) -> str | None:
         """Accept a request and its route, and return the id of the decision.
 
         A request that was accepted too late is ended: nothing is asked for it.
         """
-        command = serving.AcceptRequest(accepted=accepted, decided=decided, kept=kept)
+        accepted = command.accepted
         try:
             recorded = await self.record(command, blobs=blobs)
         except problems.Problem as problem:

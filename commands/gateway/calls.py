@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from commands.gateway import accounting, embedded, problems, upstream
+from commands.gateway import accounting, admission, embedded, problems, upstream
 from commands.gateway.answers import Answer, read_answer
 from commands.gateway.books import Books
 from commands.gateway.dispatching import Dispatching
@@ -42,11 +42,10 @@ T = TypeVar("T")
 class Desk:
     """What every call needs."""
 
-    def __init__(self, books: Books, out: Upstream, directory: Directory, identity: str, *, ghost: bool) -> None:
+    def __init__(self, books: Books, out: Upstream, directory: Directory, *, ghost: bool) -> None:
         self.books = books
         self.upstream = out
         self.directory = directory
-        self.identity = identity
         self.ghost = ghost
         self.process = books.journal.process
         self._count = 0
@@ -56,10 +55,21 @@ class Desk:
         self._count += 1
         return f"{self.process}-{self._count}"
 
-    def route(self, request: Request, wishes: Wishes) -> Route:
-        """Return where a request goes."""
+    def names(self, identity: str) -> tuple[str, ...]:
+        """Return what a client may ask for."""
+        state: serving.Serving = self.books.journal.state(serving.FAMILY)
+        aliases = state.account(identity).limits.aliases
+        return self.directory.names if aliases is None else tuple(n for n in self.directory.names if n in aliases)
+
+    def route(self, request: Request, wishes: Wishes, identity: str) -> Route:
+        """Return where a request of this client goes."""
+        names = self.names(identity)
+        if request.model not in names:
+            raise problems.unknown_model(request.model, names)
+        if names is not self.directory.names:
+            wishes = self.directory.within(names, request.model, wishes)
         if isinstance(request, ChatRequest):
-            return self.directory.route(request, wishes, self.identity)
+            return self.directory.route(request, wishes, identity)
         endpoint = self.directory.named(request.model, wishes)
         if not endpoint.capabilities.supports_embeddings:
             raise problems.other_interface(endpoint.alias, "/v1/chat/completions")
@@ -104,7 +114,7 @@ class Call:
 
     def _find_way(self) -> None:
         self.wishes = read_wishes(self.exchange)
-        self.route = self.desk.route(self.request, self.wishes)
+        self.route = self.desk.route(self.request, self.wishes, self.exchange.identity)
         self.way = Dispatching(self.desk.directory, self.request, self.route, ghost=self.desk.ghost)
 
     @property
@@ -134,7 +144,7 @@ class Call:
         accepted = serving.RequestAccepted(
             request=self.id,
             route=request.route,
-            identity=self.desk.identity,
+            identity=self.exchange.identity,
             model=request.model,
             alias=way.endpoint.alias,
             streamed=request.streamed,
@@ -144,6 +154,8 @@ class Call:
             correlation=self._redact_name(self.exchange.correlation),
             body=self._kept(blobs, request.body, _JSON),
             claim=self.claim,
+            when=self.desk.books.clock(),
+            tokens=way.tokens,
         )
         decided = serving.RouteDecided(
             request=self.id,
@@ -162,10 +174,13 @@ class Call:
         kept = None
         if route.session is not None and route.keeps:
             kept = serving.SessionKept(session=route.session, alias=way.endpoint.alias, request=self.id)
+        command = serving.AcceptRequest(accepted=accepted, decided=decided, kept=kept, shown=self.exchange.shown)
         try:
-            self._decision = await self.desk.books.accept(accepted, decided, blobs, kept)
+            self._decision = await self.desk.books.accept(command, blobs)
         except serving.SessionKeptElsewhere:
             return False
+        except serving.NOT_ADMITTED as refusal:
+            raise admission.problem_of(refusal, accepted.when) from refusal
         self.exchange.accepted = True
         return True
 

@@ -43,6 +43,7 @@ class Dispatching:
     def _aim(self, endpoint: Endpoint) -> None:
         sent = outgoing(endpoint, self._request)
         self.worst_case: NanoUSD | None = accounting.reservation(endpoint, self._request, sent.body)
+        self.tokens = accounting.most_tokens(endpoint, self._request, sent.body)
         self.endpoint = endpoint
         self.outgoing: Outgoing = sent
 
@@ -92,14 +93,18 @@ class Dispatching:
         pause = None
         if self._tried <= self._directory.rules.of(self.endpoint).retries:
             pause = attempts.pause(problem, self._tried)
-        failed = self._failed(request, problem, pause or 0.0)
-        if pause is not None:
-            await self._record(books, failed, None)
-            await asyncio.sleep(pause)
-        elif attempts.may_go_elsewhere(problem) and self._turned():
-            self.reason = FAILOVER
-            await self._record(books, failed, self._rerouted(request))
-        else:
+        failed, endpoint = self._failed(request, problem, pause or 0.0), self.endpoint
+        try:
+            if pause is not None:
+                await self._record(books, failed, None)
+                await asyncio.sleep(pause)
+            elif attempts.may_go_elsewhere(problem) and self._turned():
+                await self._record(books, failed, self._rerouted(request))
+                self.reason = FAILOVER
+            else:
+                return False
+        except serving.NOT_ADMITTED:  # what failed may have been charged for, and no more fits under the budget
+            self._aim(endpoint)
             return False
         if getattr(problem, "upstream_status", None) is not None:
             self._refusals += 1
@@ -109,12 +114,15 @@ class Dispatching:
         """Record that a kept connection gave nothing back, before the request is sent once more."""
         problem = upstream.UpstreamProblem(502, reason, kind=problems.UPSTREAM, code=reason)
         problem.cost = None
-        await self._record(books, self._failed(request, problem), None)
+        try:
+            await self._record(books, self._failed(request, problem), None)
+        except serving.NOT_ADMITTED:
+            raise problem from None
 
     async def _record(
         self, books: Books, failed: serving.AttemptFailed, rerouted: serving.RequestRerouted | None
     ) -> None:
-        await books.record(serving.RetryDispatch(failed=failed, rerouted=rerouted))
+        await books.record(serving.RetryDispatch(failed=failed, rerouted=rerouted, when=books.clock()))
         self.dispatch += 1
         self._tried = 1 if rerouted else self._tried + (failed.pause_us > 0)
 

@@ -41,6 +41,8 @@ class Exchange:
                 self.repeated.add(name)
             self.headers[name] = value
         self.request_id = ""
+        self.identity = ""
+        self.shown = ""
         self.accepted = False
         self.started = False
         self.finished = False

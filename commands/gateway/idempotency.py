@@ -82,7 +82,7 @@ class Repeats:
 
     async def answer(self, exchange: Exchange, request: Request, key: str) -> None:
         """Answer from the journal, with the attempt in flight, or by a new attempt."""
-        scope = serving.scope_of(self.desk.identity, request.route, key)
+        scope = serving.scope_of(exchange.identity, request.route, key)
         fingerprint = request.fingerprint()
         while not await self._answered(exchange, request, scope, fingerprint):
             continue

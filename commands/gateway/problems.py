@@ -33,10 +33,12 @@ class Problem(Exception):
         self.code = code
         self.param = param
         self.headers = headers or {}
+        self.resets: str | None = None
 
     def envelope(self) -> bytes:
         """Return the JSON that the client gets."""
-        return envelope({"message": self.message, "type": self.kind, "param": self.param, "code": self.code})
+        said = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return envelope(said if self.resets is None else {**said, "resets_at": self.resets})
 
 
 def name_of(problem: Problem) -> str:

@@ -103,6 +103,13 @@ class Directory:
             raise problems.none_allowed(name)
         return endpoint
 
+    def within(self, names: tuple[str, ...], model: str, wishes: Wishes) -> Wishes:
+        """Return a request's wishes within what its key may ask for. A project that it may includes its models."""
+        if self._routed is not None and model == self._routed.project:
+            return wishes
+        allowed = names if wishes.allowed is None else tuple(name for name in wishes.allowed if name in names)
+        return msgspec.structs.replace(wishes, allowed=allowed)
+
     def direct(self, endpoint: Endpoint, stand_ins: tuple[Endpoint, ...] = ()) -> Route:
         """Return the way to a model that was named; to who stands in for it while it rests, if somebody does."""
         if self.circuits.rests(endpoint.alias):

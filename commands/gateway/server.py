@@ -17,6 +17,7 @@ import uvloop
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from commands.gateway import problems
+from commands.gateway.admission import Gate
 from commands.gateway.app import App
 from commands.gateway.attempts import Rules, check_rules
 from commands.gateway.books import Books
@@ -174,13 +175,12 @@ class _Running:
     """One server, while it runs."""
 
     def __init__(self, journal: Journal, directory: Directory, settings: Settings, key: str) -> None:
-        digest = digest_of(key)
         self._books = Books(journal)
         self._upstream = Upstream()
         self._upstream.keep_out(key)
         self._upstream.learn_credentials(tuple(journal.state(providers.FAMILY).connections.values()))
-        desk = Desk(self._books, self._upstream, directory, identity_of(digest), ghost=settings.ghost)
-        self._app = App(desk, Repeats(desk), digest)
+        desk = Desk(self._books, self._upstream, directory, ghost=settings.ghost)
+        self._app = App(desk, Repeats(desk), Gate(journal, self._upstream.keep_out))
         self._host = settings.host
         self._graceful_timeout = settings.graceful_timeout
         self._server: _Server | None = None

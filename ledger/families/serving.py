@@ -88,6 +88,15 @@ class GatewayKeyUnknown(Refusal, name="gateway-key-unknown", exit_code=222):
         )
 
 
+NOT_ADMITTED = (
+    allowances.RateExceeded,
+    allowances.BudgetSpent,
+    allowances.PriceUnknown,
+    GatewayKeyRevoked,
+    ModelNotAllowed,
+)
+
+
 class Claim(Fact):
     """A request's hold on an idempotency key: the nth attempt under it, and what its body was."""
 
