@@ -166,6 +166,9 @@ async def carry_out(journal: Journal, perform: Perform, plan: Plan, result: Resu
     position, head = journal.position()
     result.line("position", position)
     result.line("head", head)
+    from commands.render.place import say_checkpoint  # noqa: PLC0415 - as above
+
+    say_checkpoint(result, journal)
 
 
 def _estimate(journal: Journal, perform: Perform, embedder: Endpoint, made: Draft) -> Estimate:

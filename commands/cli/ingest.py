@@ -93,3 +93,6 @@ def _import(journal: Journal | None, wanted: Wanted, result: Result, *, dry: boo
         position, head = journal.position()
         result.line("position", position)
         result.line("head", head)
+        from commands.render.place import say_checkpoint  # noqa: PLC0415 - as above
+
+        say_checkpoint(result, journal)

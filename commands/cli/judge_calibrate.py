@@ -276,6 +276,9 @@ def _publish(journal: Journal, bench: Bench, given: dict[str, Given], asked: Ask
     result.line("calibration", made.id)
     seq, head = journal.position()
     result.line("journal", f"{seq} {head}")
+    from commands.render.place import say_checkpoint  # noqa: PLC0415 - as above
+
+    say_checkpoint(result, journal)
     result.finish()
 
 

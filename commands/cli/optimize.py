@@ -95,6 +95,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
             result.line("replay", "verified completed optimization")
         seq, head = journal.position()
         result.line("journal", f"{seq} {head}")
+        from commands.render.place import say_checkpoint  # noqa: PLC0415 - as above
+
+        say_checkpoint(result, journal)
     result.finish()
 
 
