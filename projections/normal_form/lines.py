@@ -24,6 +24,8 @@ MOST_INTEGER = 2**63
 MOST_DEPTH = 200  # of values; deeper ones would exhaust the stack of whoever walks them
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BRACKETS = re.compile(r"[\[\]{}]")
+_UNSIGNED = re.compile(rb"\xcf[\x80-\xff]")  # in MessagePack: an integer that needs all of 64 bits, or Greek
+_LONG_NUMBER = re.compile(rb'(?<![0-9"])(?:9[0-9]{18}|[1-9][0-9]{19})')
 _MARK = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -94,10 +96,10 @@ class Cleaner:
         if not self._suspects(line) and line.count(b"[") + line.count(b"{") < FEW_BRACKETS:
             try:
                 value = _decode(line)
-                _encode(value)  # refuses integers beyond 64 bits
+                beyond = _UNSIGNED.search(_encode(value)) is not None and _LONG_NUMBER.search(line) is not None
             except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
-                pass
-            else:
+                beyond = True
+            if not beyond:
                 return value, b"\\ud" not in line and b"\\uD" not in line, False
         value, repaired = parsed(line)
         return self.value(value), False, repaired

@@ -51,9 +51,11 @@ class Pairing(msgspec.Struct):
     unnamed: list[Step] = msgspec.field(default_factory=list)  # steps without an id
     by_id: defaultdict[str, list[Step]] = msgspec.field(default_factory=lambda: defaultdict(list))
     orphans: dict[tuple[str, str], tuple[Result, Span]] = msgspec.field(default_factory=dict)
+    answered: set[int] = msgspec.field(default_factory=set)  # steps whose results were in what is being read
 
     def messages(self, at: int, span: Span, given: Sequence[Message], made: Sequence[Message]) -> int:
         """Take what a model was given and what it did; return how many actions it took."""
+        self.answered.clear()
         self._walk((at, 0), span, given, fresh=False)
         return self._walk((at, 1), span, made, fresh=True)
 
@@ -87,7 +89,7 @@ class Pairing(msgspec.Struct):
         """Return the step of a call that a model makes: a known one when it has an id and was said before."""
         call = Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments)
         if call.id:
-            for step in self.by_id[call.id]:
+            for step in self._open(call.id):
                 if _same(step.call, call):
                     if step.asked is None:
                         step.asked = span
@@ -96,6 +98,10 @@ class Pairing(msgspec.Struct):
         if not self.rounds or self.rounds[-1][2] is not span:
             self.rounds.append((at[0], len(self.rounds) + 1, span))
         return self._new(Step(call, span.place, at, self.rounds[-1][1], span))
+
+    def _open(self, identity: str) -> list[Step]:
+        """Return the steps of an id that weren't answered so far in what is being read: after an answer it is new."""
+        return [step for step in self.by_id[identity] if id(step) not in self.answered]
 
     def _new(self, step: Step) -> Step:
         step.places.add(step.place)
@@ -110,7 +116,7 @@ class Pairing(msgspec.Struct):
         """Return the step of a call that a model is told of, and how many steps without an id were told of so far."""
         call = Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments)
         if call.id:
-            for step in self.by_id[call.id]:
+            for step in self._open(call.id):
                 if _same(step.call, call) or not _contradict(step.call.arguments, call.arguments):
                     return step, seen
         else:
@@ -128,6 +134,7 @@ class Pairing(msgspec.Struct):
                 nameless.append(result)
             elif (step := self._by_told_id(result, told, answered)) is not None:
                 answered.add(id(step))
+                self.answered.add(id(step))
                 _answer(step, result, span, "")
             else:
                 self._lost(result, span)

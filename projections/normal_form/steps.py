@@ -10,7 +10,7 @@ from ledger import canonical, digests
 from ledger.episode import Turn
 from ledger.families.traces import Exclusion, Trace
 from projections.normal_form.facts import facts
-from projections.normal_form.messages import Message, inputs, messages, outputs
+from projections.normal_form.messages import Call, Message, Result, inputs, messages, outputs
 from projections.normal_form.pairing import RESULTS, Pairing, first, own_call
 from projections.normal_form.spans import REAL_TIME, Span
 from projections.normal_form.written import read
@@ -20,6 +20,8 @@ _TOOLS = frozenset({"execute_tool", "tool"})
 _AGENTS = frozenset({"invoke_agent", "create_agent", "agent", "invoke_workflow"})
 _OTHERS = frozenset({"embeddings", "retrieval"})
 _CONTENTS = ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.output.messages", "gen_ai.completion")
+
+_OTHERS_WORDS = frozenset({"user", "system", "developer"})
 
 Clean = Callable[[str], str]
 
@@ -46,7 +48,8 @@ class Reading(msgspec.Struct):
 
     def chat(self, at: int, span: Span) -> None:
         """Take a model's call: what it was given, and what it did."""
-        given, made = inputs(span), outputs(span)
+        given = inputs(span)
+        made = _unrepeated(given, outputs(span))
         if not any(message.calls for message in made) and (own := own_call(span)) is not None:
             made = [*made, Message(role="assistant", calls=[own])]
         self.words(span, given)
@@ -81,6 +84,20 @@ class Reading(msgspec.Struct):
             self.used.add(span.place)
         self.asked = max(self.asked, len(users))
         return bool(users or system)
+
+
+def _unrepeated(given: Sequence[Message], made: Sequence[Message]) -> Sequence[Message]:
+    """Return what a model did, without what it was given where an agent's whole state is told as its answer."""
+    own = [at for at, message in enumerate(made) if message.role not in _OTHERS_WORDS]
+    told = [_acts(message) for message in given if message.role not in _OTHERS_WORDS]
+    begins = [_acts(made[at]) for at in own[: len(told)]] == told and any(calls for _, calls, _ in told)
+    if begins and (len(own) > len(told) or any(message.results for message in made)):
+        return made[own[len(told) - 1] + 1 :]
+    return made
+
+
+def _acts(message: Message) -> tuple[str, Sequence[Call], Sequence[Result]]:
+    return message.text, message.calls, message.results
 
 
 def _instructions(span: Span) -> list[str]:

@@ -472,6 +472,24 @@ def test_integers_beyond_64_bits_and_attributes_in_a_plain_object_are_taken() ->
     assert export.traces[0].turns == read(lines(TWO)).traces[0].turns
 
 
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1])
+@pytest.mark.parametrize("words", ["plain", "\u03c0\u03c8", "1781293605000000000"])
+def test_a_number_is_read_alike_whether_or_not_its_line_needs_another_look(number: int, words: str) -> None:
+    line = json.dumps({"kind": number, "listed": [number, 0.5], "words": words}, ensure_ascii=False).encode()
+
+    class Quick:
+        def __call__(self, text: str) -> tuple[str, int]:
+            return text, 0
+
+        def suspects(self, data: bytes) -> bool:
+            return not data
+
+    value, clean, _ = reading.Cleaner(Quick()).document(line)
+    assert value == reading.Cleaner(Quick().__call__).document(line)[0]
+    assert value["kind"] == (number if -(2**63) <= number < 2**63 else None)
+    assert clean == (value["kind"] is not None)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -170,6 +170,35 @@ def test_an_id_that_is_used_again_for_another_call_is_another_step() -> None:
     assert turns(chat(1, [], history)) == [("1", "I", ""), ("2", "II", "")]
 
 
+def test_a_call_that_is_made_once_more_after_its_answer_is_another_step() -> None:
+    once, both = calls(("call_0", "1")), calls(("call_0", "1"), ("call_1", "2"))
+    first, second = [*once, result("call_0", "busy")], [*once, result("call_0", "ready")]
+    polled = [chat(1, once), chat(2, once, first), chat(3, [], [*first, *second]), chat(4, [], [*first, *second])]
+    expected = [("1", "busy", ""), ("1", "ready", "")]
+    assert turns(*polled) == expected
+    assert turns(chat(1, [], [*first, *second])) == expected
+    ran_too = [polled[0], ran(2, "busy", name="call_0"), chat(3, once, first), ran(4, "ready", name="call_0")]
+    assert turns(*ran_too, chat(5, [], [*first, *second])) == expected
+    wave = [*both, result("call_1", "B"), result("call_0", "A")]
+    again = [*both, result("call_0", "C"), result("call_1", "D")]
+    found = turns(chat(1, both), chat(2, both, wave), chat(3, [], [*wave, *again]))
+    assert found == [("1", "A", ""), ("2", "B", ""), ("1", "C", ""), ("2", "D", "")]
+
+
+def test_a_state_that_is_told_as_an_answer_makes_no_call_twice() -> None:
+    user, closing = [{"role": "user", "content": "Do"}], [{"role": "assistant", "content": "Done"}]
+    once, answer = calls(("call_0", "1")), [result("call_0", "I")]
+    first = [*user, *once, *answer]
+    whole = [chat(1, [*user, *once], user), chat(2, [*first, *closing], first)]
+    assert turns(*whole) == [("1", "I", "")]
+    assert read(*whole).traces[0].final == "Done"
+    again = [*first, *once, result("call_0", "II")]
+    twice = [whole[0], chat(2, [*first, *once], first), chat(3, [*again, *closing], again)]
+    assert turns(*twice) == [("1", "I", ""), ("1", "II", "")]
+    assert turns(chat(1, once, user), chat(2, first, first)) == [("1", "I", "")]
+    assert reasons(chat(1, once, user), chat(2, once, first)) == ["action-without-observation"]
+
+
 def test_a_result_whose_call_is_told_later_finds_it() -> None:
     spans = [chat(1, [], [result("a", "I")]), ran(2, None, name="a", of="1")]
     assert turns(*spans) == [("1", "I", "")]
