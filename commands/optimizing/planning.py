@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COST_FLAG = "--maximum-provider-cost-usd"
 SAMPLE = 0
-VERSIONS = (asked.VERSION, "scoreboard@1", "features@2", "policy@2", "report@2")
+VERSIONS = (asked.VERSION, "scoreboard@1", "features@2", "policy@3", "report@2")
 TOLERANCE = 50_000
 
 

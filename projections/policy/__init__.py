@@ -6,7 +6,7 @@ from projections.policy.dial import Dial, Price, Tolerance
 from projections.policy.evidence import Candidate, Row, packed
 from projections.policy.methods import Clusters, Method, Neighbours, Overall
 
-VERSION = "policy@2"
+VERSION = "policy@3"
 
 __all__ = [
     "VERSION",

@@ -44,7 +44,7 @@ LEAST_OF_A_CLUSTER = 20
 LEAVING = 2  # standard errors that a method must gain over the first: the best of many gains some by chance
 LEAST_TASKS = 10  # with fewer, nothing is told apart
 TOLERANCES = (0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
-STEPS = (1, 3)
+STEPS = (1, 2, 5)
 MOST_TURNING = 20
 LEANINGS = (1_000, 0)
 
@@ -87,7 +87,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 def fit(dial: Dial, rows: Sequence[Row], candidates: Sequence[Candidate], incumbent: int) -> Fitted:
     """Return the method that rows carry and what it does along the dial. Rows are in order of task."""
-    evidence = Evidence.of(rows, len(candidates), incumbent)
+    evidence = Evidence.of(rows, candidates, incumbent)
     folds = np.array([_fold(row.lineage) for row in rows], dtype=np.int64)
     predicted = _left_out(evidence, folds)
     errors = [_errors(evidence, one.distances) for one in predicted]
@@ -110,7 +110,7 @@ def _fold(lineage: str) -> int:
 
 def _left_out(evidence: Evidence, folds: NDArray[np.int64]) -> list[Predicted]:
     """Return, a method, what is predicted for each row from the rows of other folds."""
-    found = [Predicted(np.zeros_like(evidence.distances), np.zeros_like(evidence.distances)) for _ in METHODS]
+    found = [Predicted(*(np.zeros_like(evidence.distances) for _ in range(3))) for _ in METHODS]
     for fold in range(FOLDS):
         out = np.flatnonzero(folds == fold)
         if not len(out):
@@ -119,7 +119,7 @@ def _left_out(evidence: Evidence, folds: NDArray[np.int64]) -> list[Predicted]:
         near = nearest(rest, evidence.features[out])
         for method, whole in zip(METHODS, found, strict=True):
             part = predict(method, rest, evidence.features[out], near)
-            whole.distances[out], whole.errors[out] = part.distances, part.errors
+            whole.distances[out], whole.errors[out], whole.expected[out] = part.distances, part.errors, part.expected
     return found
 
 
@@ -171,7 +171,8 @@ class _Course:
     def along(self, leaning: int) -> tuple[Operating, ...]:
         """Return what happens along the dial, from the cheapest setting on."""
         dials: list[Dial] = [Tolerance(millionths=one) for one in TOLERANCES]
-        turning = self.field.breakpoints(self.evidence.overall.tolist(), self.evidence.known.tolist())
+        overall = self.evidence.overall + self.evidence.expected
+        turning = self.field.breakpoints(overall.tolist(), self.evidence.known.tolist())
         prices = sorted({*_prices(self.field), *turning[:MOST_TURNING]})
         dials += [Price(nano_usd=one) for one in prices]
         found = [self.at(dial, leaning) for dial in dials]

@@ -116,7 +116,7 @@ class Policy(Fact, frozen=True, kw_only=True, dict=True):
     @cached_property
     def evidence(self) -> Evidence:
         """The rows as methods read them."""
-        return Evidence.of(self.rows, len(self.candidates), self.place)
+        return Evidence.of(self.rows, self.candidates, self.place)
 
     @cached_property
     def field(self) -> Field:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ledger.event import Fact
 from ledger.money import NanoUSD
+from projections.policy.expected import shifts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,18 +66,22 @@ class Evidence(msgspec.Struct, dict=True):
     counts: NDArray[np.bool_]
     own: NDArray[np.int64]
     own_counts: NDArray[np.bool_]
+    incumbent: int
+    prices: tuple[Fraction | None, ...]
 
     @classmethod
-    def of(cls, rows: Sequence[Row], candidates: int, incumbent: int) -> Evidence:
+    def of(cls, rows: Sequence[Row], candidates: Sequence[Candidate], incumbent: int) -> Evidence:
         """Return the evidence of rows in which ``incumbent`` is a place among the candidates."""
+        width = len(candidates)
         vectors = [np.frombuffer(base64.b64decode(row.vector), dtype=np.int8) for row in rows]
         features = np.array(vectors, dtype=np.float32) if rows else np.zeros((0, 0), dtype=np.float32)
         there = np.array([[score is not None for score in row.scores] for row in rows], dtype=bool)
         scores = np.array([[score or 0 for score in row.scores] for row in rows], dtype=np.int64)
-        there, scores = there.reshape(len(rows), candidates), scores.reshape(len(rows), candidates)
+        there, scores = there.reshape(len(rows), width), scores.reshape(len(rows), width)
         counts = there & there[:, incumbent : incumbent + 1]
         distances = np.where(counts, scores - scores[:, incumbent : incumbent + 1], 0)
-        return cls(features, distances, counts, scores[:, incumbent], there[:, incumbent])
+        prices = tuple(candidate.price for candidate in candidates)
+        return cls(features, distances, counts, scores[:, incumbent], there[:, incumbent], incumbent, prices)
 
     def take(self, places: NDArray[np.int64]) -> Evidence:
         """Return the rows at these places."""
@@ -86,6 +91,8 @@ class Evidence(msgspec.Struct, dict=True):
             self.counts[places],
             self.own[places],
             self.own_counts[places],
+            self.incumbent,
+            self.prices,
         )
 
     @property
@@ -102,6 +109,12 @@ class Evidence(msgspec.Struct, dict=True):
     def overall(self) -> NDArray[np.int64]:
         """Each candidate's mean distance to the incumbent, in millionths, rounded once; 0 where none is known."""
         return quotient(self.distances.sum(axis=0), np.maximum(self.counts.sum(axis=0), 1))
+
+    @cached_property
+    def expected(self) -> NDArray[np.int64]:
+        """What prices add to each candidate's predicted distance where a price of a unit of score decides."""
+        totals, counts = self.distances.sum(axis=0).tolist(), self.counts.sum(axis=0).tolist()
+        return np.array(shifts(totals, counts, self.prices, self.incumbent), dtype=np.int64)
 
     @cached_property
     def unit(self) -> int:

@@ -81,10 +81,14 @@ def in_words(method: Method) -> str:
 
 
 class Predicted(msgspec.Struct):
-    """Predicted distances, a row a request and a column a candidate, and their standard errors, in millionths."""
+    """Predicted distances, a row a request and a column a candidate, and their standard errors, in millionths.
+
+    ``expected`` is what prices add to them where a price decides.
+    """
 
     distances: NDArray[np.int64]
     errors: NDArray[np.int64]
+    expected: NDArray[np.int64]
 
 
 class Nearest(msgspec.Struct):
@@ -145,7 +149,7 @@ def by_neighbours(method: Neighbours, evidence: Evidence, near: Nearest) -> Pred
     spread = quotient((heard * off * off).sum(axis=1), np.maximum(weight, 1))
     # A weighted mean of so many tasks is worth this many that weigh alike (Kish, 1965), in thousandths.
     alike = WHOLE * weight * weight // np.maximum((heard * heard).sum(axis=1), 1)
-    return Predicted(mean, _error(spread, alike, evidence))
+    return _predicted(mean, _error(spread, alike, evidence), evidence)
 
 
 def _error(spread: NDArray[np.int64], alike: NDArray[np.int64], evidence: Evidence) -> NDArray[np.int64]:
@@ -157,7 +161,11 @@ def _error(spread: NDArray[np.int64], alike: NDArray[np.int64], evidence: Eviden
 
 def _nothing(requests: int, evidence: Evidence) -> Predicted:
     zeros = np.zeros((requests, evidence.distances.shape[1]), dtype=np.int64)
-    return Predicted(zeros, zeros)
+    return _predicted(zeros, zeros, evidence)
+
+
+def _predicted(distances: NDArray[np.int64], errors: NDArray[np.int64], evidence: Evidence) -> Predicted:
+    return Predicted(distances, errors, np.broadcast_to(evidence.expected, distances.shape))
 
 
 class Centres(msgspec.Struct):
@@ -219,7 +227,7 @@ def by_clusters(method: Clusters, centres: Centres, evidence: Evidence, requests
     owner = (requests @ centres.vectors.T).argmax(axis=1)
     counts = centres.counts[owner]
     mean = quotient(centres.totals[owner] + method.shrink * evidence.overall, np.maximum(counts + method.shrink, 1))
-    return Predicted(mean, _error(centres.spreads[owner], WHOLE * counts, evidence))
+    return _predicted(mean, _error(centres.spreads[owner], WHOLE * counts, evidence), evidence)
 
 
 def by_mean(evidence: Evidence, requests: int) -> Predicted:
@@ -229,7 +237,7 @@ def by_mean(evidence: Evidence, requests: int) -> Predicted:
     spread = quotient((off * off * evidence.counts).sum(axis=0), np.maximum(counts, 1))
     shape = (requests, len(evidence.overall))
     error = _error(spread, WHOLE * counts, evidence)
-    return Predicted(np.broadcast_to(evidence.overall, shape), np.broadcast_to(error, shape))
+    return _predicted(np.broadcast_to(evidence.overall, shape), np.broadcast_to(error, shape), evidence)
 
 
 def predict(method: Method, evidence: Evidence, requests: NDArray[np.float32], near: Nearest) -> Predicted:
@@ -242,7 +250,10 @@ def predict(method: Method, evidence: Evidence, requests: NDArray[np.float32], n
 
 
 def leaned(predicted: Predicted, dial: Dial, leaning: int) -> NDArray[np.int64]:
-    """Return the distances that a dial weighs: under a tolerance, with so many thousandths of their errors on top."""
+    """Return the distances that a dial weighs.
+
+    Under a tolerance that is with so many thousandths of their errors on top, under a price with what prices say.
+    """
     if isinstance(dial, Tolerance):
         return predicted.distances + predicted.errors * leaning // WHOLE
-    return predicted.distances
+    return predicted.distances + predicted.expected

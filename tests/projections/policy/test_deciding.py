@@ -48,7 +48,7 @@ def made(
     aliases = ("cheap", "dear", "third")[: len(costs)]
     return frozen(
         Policy(
-            version="policy@2",
+            version="policy@3",
             features="features@1",
             project="p",
             build="b",
