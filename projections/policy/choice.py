@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,7 +51,7 @@ LEANINGS = (1_000, 0)
 
 
 class Trial(Fact):
-    """A method by its mean squared error on left-out tasks, in square millionths, rounded once."""
+    """A method by the root of its mean squared error on left-out tasks, in millionths, rounded down."""
 
     method: str
     error: int
@@ -93,7 +94,7 @@ def fit(dial: Dial, rows: Sequence[Row], candidates: Sequence[Candidate], incumb
     errors = [_errors(evidence, one.distances) for one in predicted]
     place = _chosen(errors, int(_measured(evidence).sum()))
     trials = tuple(
-        Trial(method=in_words(method), error=_rounded(Fraction(sum(own), max(len(own), 1))))
+        Trial(method=in_words(method), error=isqrt(sum(own) // max(len(own), 1)))
         for method, own in zip(METHODS, errors, strict=True)
     )
     course = _Course(evidence, predicted[place], Field(candidates, incumbent))

@@ -97,3 +97,13 @@ def test_three_candidates_are_weighed_with_what_prices_say_only_where_a_price_de
     assert decide(one, vector(1, 0), Price(nano_usd=500)).alias == "b"
     tolerant = {one.alias: one.score for one in decide(one, vector(1, 0)).candidates}
     assert tolerant == {"a": 500_000, "b": 480_000, "c": 700_000}
+
+
+def test_a_policy_on_scores_of_great_rubrics_has_a_name() -> None:
+    rows = [
+        row(f"{place:03d}", (100, 0) if place % 2 else (0, 100), (10**12 * (place % 2), 0, -(10**12)))
+        for place in range(40)
+    ]
+    one = frozen(policy(rows, (10**15, 10**15 + 1, 2 * 10**15)))
+    assert one.id.startswith("policy-")
+    assert decide(one, vector(100, 0)).alias == "a"
