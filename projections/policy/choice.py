@@ -23,7 +23,7 @@ import numpy as np
 from ledger import digests
 from ledger.event import Fact
 from ledger.money import NanoUSD
-from projections.policy.dial import SCALE, Dial, Field, Price, Tolerance
+from projections.policy.dial import MOST_PRICE, SCALE, Dial, Field, Price, Tolerance
 from projections.policy.evidence import Candidate, Evidence, Row
 from projections.policy.methods import (
     METHODS,
@@ -209,7 +209,8 @@ def _prices(field: Field) -> list[NanoUSD]:
     if not apart:
         return []
     first, last = len(str(min(apart))) - 1, len(str(max(apart))) + 3
-    return [0, *(step * 10**power for power in range(first, last) for step in STEPS)]
+    prices = (step * 10**power for power in range(first, last) for step in STEPS)
+    return [0, *(price for price in prices if price <= MOST_PRICE)]
 
 
 def clears(operating: Operating | None, field: Field) -> bool:
