@@ -92,7 +92,7 @@ class App:
         if exchange.method not in {"GET", "HEAD"}:
             raise problems.wrong_method("GET")
         status, body = self._looked_up(path, exchange.identity)
-        await exchange.reply(status, [JSON], b"" if exchange.method == "HEAD" else msgspec.json.encode(body))
+        await exchange.reply(status, [JSON], msgspec.json.encode(body))
 
     def _looked_up(self, path: str, identity: str) -> tuple[int, object]:
         if path == "/health/live":
@@ -117,7 +117,7 @@ class App:
         try:
             key = check_key(exchange, ghost=self.desk.ghost)
             check_content(exchange.header(b"content-type"), exchange.header(b"content-encoding"))
-            request = read(await exchange.body(self._largest_body))
+            request = read(await exchange.work(exchange.body(self._largest_body)))
             if key is None:
                 await Call(self.desk, exchange, request, None).run()
             else:

@@ -106,6 +106,16 @@ def no_http() -> Problem:
     return Problem(400, "this can't be read as an HTTP/1.1 request", code="invalid_http")
 
 
+def head_too_large() -> Problem:
+    """Say that a request's head has no end in sight."""
+    return Problem(431, "the request's head is too large", code="head_too_large")
+
+
+def too_slow() -> Problem:
+    """Say that a request wasn't there whole in time."""
+    return Problem(408, "the rest of the request didn't come", code="request_timeout")
+
+
 def too_large(limit: int) -> Problem:
     """Say that the body is above the limit."""
     return Problem(413, f"the body is larger than {limit} bytes", code="body_too_large")

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import uvicorn
 import uvloop
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from commands.gateway import problems
 from commands.gateway.admission import Gate
 from commands.gateway.app import App
 from commands.gateway.attempts import Rules, check_rules
 from commands.gateway.books import Books
 from commands.gateway.calls import Desk
+from commands.gateway.connections import SILENCE, Connection
 from commands.gateway.idempotency import Repeats
 from commands.gateway.keys import digest_of, identity_of, key_file
 from commands.gateway.policy import routed
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
-IDLE_SECONDS = 75
-LAST_WORDS = 2.0
+PARTING, LAST_WORDS = 0.5, 2.0
 OLDEST_FIRST = (20_000, 20, 50)
 
 
@@ -72,16 +70,6 @@ class Said(msgspec.Struct, frozen=True):
     key_file: Callable[[Path], None]
     listening: Callable[[str], None]
     shadowed: Callable[[str], None]
-
-
-class _Protocol(HttpToolsProtocol):
-    """Answers also what is no HTTP in the envelope that clients read."""
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
-        body = problems.no_http().envelope()
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[400] + head + body)
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -191,7 +179,7 @@ class _Running:
         url = f"http://{shown}:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             self._app,
-            http=_Protocol,
+            http=Connection,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -200,7 +188,7 @@ class _Running:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            timeout_keep_alive=IDLE_SECONDS,
+            timeout_keep_alive=SILENCE,
         )
         self._server = _Server(config, lambda: listening(url))
         loop = asyncio.get_running_loop()
@@ -224,11 +212,20 @@ class _Running:
             return
         if server.should_exit:
             server.force_exit = True
-            self._app.stop()
+            self._cut_short()
             return
         server.should_exit = True
         self._app.stopping = True
-        asyncio.get_running_loop().call_later(self._graceful_timeout, self._app.stop)
+        asyncio.get_running_loop().call_later(self._graceful_timeout, self._cut_short)
+
+    def _cut_short(self) -> None:
+        """End what goes on, and then the connections of clients that don't take their last words."""
+        self._app.stop()
+        asyncio.get_running_loop().call_later(PARTING, self._hang_up)
+
+    def _hang_up(self) -> None:
+        for connection in () if self._server is None else tuple(self._server.server_state.connections):
+            connection.transport.abort()
 
     async def _last_words(self) -> None:
         """Let calls that were cut short record that."""
