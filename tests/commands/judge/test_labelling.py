@@ -103,6 +103,7 @@ def test_the_end_of_the_input_is_leaving(shell: Shell, ask: Ask) -> None:
 def test_an_item_that_is_skipped_comes_again_another_time(shell: Shell, ask: Ask) -> None:
     _, out = ask("k", "k", "k", "k")
     assert labels(shell.root) == []
+    assert out.count("\n=== ") == 4
     assert "labels-given: 0" in out
     assert "next: " in out
 
@@ -148,6 +149,8 @@ def test_labels_given_here_count_in_a_calibration_as_blind(shell: Shell, ask: As
     said = shell.calibrate("--approve", size=4)
     assert said.code == 0
     assert [line.rsplit("blind=", 1)[1] for line in said.values("label")] == ["yes"] * 4
+    assert "in sight" not in said.out
+    assert "verdict=path-exercise" in said.values("axis")[0]
 
 
 def test_the_result_is_json_when_asked(shell: Shell, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

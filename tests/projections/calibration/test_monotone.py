@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.families.judging import SCALE
-from projections.calibration.monotone import _at, _isotonic, fitted
+from projections.calibration.monotone import _at, _gains, _isotonic, fitted
 
 HALF = SCALE // 2
 
@@ -68,4 +68,22 @@ def test_a_map_never_falls_and_keeps_the_mean(points: list[tuple[int, int]]) -> 
 
 def test_between_points_a_map_is_straight_and_beyond_them_level() -> None:
     knots = [(0, Fraction(10)), (10, Fraction(20))]
-    assert [_at(knots, score) for score in (-5, 0, 5, 10, 15)] == [10, 10, 15, 20, 20]
+    assert [_at(knots, score) for score in (-5, 0, 4, 10, 15)] == [10, 10, 14, 20, 20]
+
+
+def test_a_gain_within_its_standard_error_keeps_the_identity() -> None:
+    # The judge is right on all but a few labels that a map would win back by chance.
+    labels = labelled(18, SCALE, SCALE) + labelled(18, 0, 0, 18) + labelled(1, 0, SCALE, 36)
+    labels += [("odd-1", 400_000, 0), ("odd-2", 400_000, 0), ("odd-3", 400_000, HALF)]
+    found = fitted(labels, HALF)
+    assert "errs no less" in found.identity
+
+
+def test_a_fold_is_predicted_from_the_other_folds_only() -> None:
+    # A map that had seen the label it predicts would win: each score is there once, and labels mean nothing.
+    random = Random(8)  # noqa: S311 - a simulation
+    labels = [(f"lineage-{number}", 10_000 * number, random.choice((0, SCALE))) for number in range(60)]
+    gains = _gains(labels)
+    assert sum(gains) < sum(
+        Fraction((judge - label) ** 2) - (_at(_isotonic(labels), judge) - label) ** 2 for _, judge, label in labels
+    )

@@ -221,3 +221,74 @@ def test_axes_are_reported_apart_in_the_order_of_the_rubric() -> None:
     samples = [sample(1, SCALE, SCALE, axis="a"), sample(1, 0, SCALE, axis="b")]
     read = calibration("setup-1", rubric, samples)
     assert [(one.axis, one.exact) for one in read.axes] == [("b", 0), ("a", 1)]
+
+
+# What the evidence amounts to.
+
+
+def of(counts: tuple[int, int, int, int], **more: Any) -> AxisReport:
+    """Report so many pairs of label and judge: pass pass, pass fail, fail pass, fail fail."""
+    pairs = [(SCALE, SCALE), (0, SCALE), (SCALE, 0), (0, 0)]  # judge, label
+    rows = [pair for pair, count in zip(pairs, counts, strict=True) for _ in range(count)]
+    samples = [msgspec.structs.replace(sample(number, *pair), **more) for number, pair in enumerate(rows)]
+    return calibration("setup-1", DEFAULT_RUBRIC, samples).axes[0]
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [
+        ((20, 2, 2, 20), "calibrated"),
+        ((14, 0, 0, 15), "agreement-only"),
+        ((30, 0, 1, 3), "agreement-only"),
+        ((12, 8, 8, 12), "agreement-only"),
+        ((40, 2, 0, 0), "not-identified"),
+        ((0, 0, 2, 40), "not-identified"),
+        ((0, 0, 0, 0), "not-identified"),
+    ],
+)
+def test_the_verdict_says_what_so_many_labels_can_show(counts: tuple[int, int, int, int], verdict: str) -> None:
+    assert of(counts).verdict == verdict
+
+
+def test_what_a_stand_in_judged_exercises_the_path_and_nothing_more() -> None:
+    assert of((20, 2, 2, 20), stand_in=True).verdict == "path-exercise"
+
+
+def test_a_constant_judge_agrees_with_the_larger_side() -> None:
+    constant = of((20, 2, 3, 5)).constant
+    assert constant is not None
+    assert (constant.count, constant.of) == (22, 30)
+
+
+def test_blind_and_anchored_labels_are_counted_apart() -> None:
+    samples = [sample(number, SCALE, SCALE, blind=number < 3) for number in range(5)]
+    made = calibration("setup-1", DEFAULT_RUBRIC, samples).axes[0]
+    assert (made.blind.counted, made.anchored.counted) == (3, 2)
+    assert any("2 of 5 labels were given with the judge's proposal in sight" in note for note in made.notes)
+
+
+def test_repeats_are_compared_by_score_and_by_side() -> None:
+    samples = [
+        msgspec.structs.replace(sample(0, SCALE, SCALE), again=(SCALE,)),
+        msgspec.structs.replace(sample(1, SCALE, SCALE), again=(SCALE - 1,)),
+        msgspec.structs.replace(sample(2, SCALE, SCALE), again=(0,)),
+    ]
+    again = calibration("setup-1", DEFAULT_RUBRIC, samples).axes[0].repeatability
+    assert again is not None
+    assert (again.pairs, again.equal.count, again.same_side.count) == (3, 1, 2)
+    assert again.mean_difference == round(Fraction(SCALE + 1, 3))
+
+
+def test_disagreements_come_worst_first_and_agreement_is_none() -> None:
+    samples = [sample(0, SCALE, SCALE), sample(1, SCALE // 2, SCALE), sample(2, 0, SCALE), sample(3, 0, SCALE // 2)]
+    made = calibration("setup-1", DEFAULT_RUBRIC, samples).axes[0]
+    assert [one.subject for one in made.disagreements] == ["trace:002", "trace:001", "trace:003"]
+
+
+def test_a_map_learns_from_labels_by_lineage() -> None:
+    rows = [(600_000, 0), (SCALE, SCALE)] * 20
+    apart = [
+        msgspec.structs.replace(sample(number, judge, label), lineage=f"l{number}")
+        for number, (judge, label) in enumerate(rows)
+    ]
+    assert [knot.stands_for for knot in calibration("s", DEFAULT_RUBRIC, apart).axes[0].map.knots] == [0, SCALE]

@@ -44,6 +44,13 @@ def test_with_enough_of_both_sides_the_nearest_to_the_mark_comes_first() -> None
     assert "nearest" in found.because
 
 
+def test_four_of_a_side_are_still_scarce() -> None:
+    labels = [one(f"pass-{n}", SCALE, SCALE) for n in range(9)] + [one(f"fail-{n}", 0, 0) for n in range(4)]
+    found = next_to_label([*labels, one("fails", 0), one("near", HALF + 1)], AXIS)
+    assert found is not None
+    assert found.subject == "fails"
+
+
 def test_without_scores_any_item_teaches_as_much_and_the_order_means_nothing() -> None:
     found = next_to_label([one(name, None) for name in "abcdef"], AXIS)
     turned = next_to_label([one(name, None) for name in "fedcba"], AXIS)
