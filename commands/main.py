@@ -101,6 +101,22 @@ TREE = Branch(
         "doctor": Leaf("doctor", "Say what the root is like and what needs doing."),
         "erase": Leaf("erase", "Remove a content for ever, and keep the proof."),
         "export": Leaf("export", "Carry a run away in one file."),
+        "gateway": Branch(
+            "Keys, limits and usage of the gateway.",
+            {
+                "key": Branch(
+                    "Issue and take back clients' keys.",
+                    {
+                        "issue": Leaf("gateway_key_issue", "Make a key for a client."),
+                        "list": Leaf("gateway_key_list", "List the clients' keys and limits."),
+                        "revoke": Leaf("gateway_key_revoke", "Take a client's keys back."),
+                        "rotate": Leaf("gateway_key_rotate", "Give a client another key."),
+                    },
+                ),
+                "limits": Leaf("gateway_limits", "Read or set what clients may take."),
+                "usage": Leaf("gateway_usage", "Show what was used, by day, key and model."),
+            },
+        ),
         "import": Branch(
             "Bring in what was made elsewhere.",
             {"bundle": Leaf("import_", "Bring in a bundle that `exp export` wrote.")},

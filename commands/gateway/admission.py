@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hmac
 import re
 from collections.abc import Callable
@@ -18,16 +20,24 @@ from ledger.families import serving
 from ledger.journal import Journal
 
 TOO_MANY = 429
+PAGE = "/usage"
+_BASIC = re.compile(r"basic +([A-Za-z0-9+/=]+) *", re.IGNORECASE)
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 
 
 class Gate:
-    """Tells clients by their keys. What other processes recorded about keys counts at once."""
+    """Tells clients by their keys. What other processes recorded about keys counts at once.
 
-    def __init__(self, journal: Journal, met: Callable[[str], None], clock: Callable[[], int] = now_us) -> None:
+    ``owner`` is who has the gateway's own key, the one in its file.
+    """
+
+    def __init__(
+        self, journal: Journal, owner: str, met: Callable[[str], None], clock: Callable[[], int] = now_us
+    ) -> None:
+        self.owner = owner
+        self.clock = clock
         self._journal = journal
         self._met = met
-        self._clock = clock
         self._seen: int | None = None
 
     def identify(self, exchange: Exchange) -> None:
@@ -35,17 +45,15 @@ class Gate:
 
         Keys are found by their digests: what could be timed is the digest of a guess, which nobody can steer.
         """
-        shown = _BEARER.fullmatch(exchange.header(b"authorization") or "")
-        if shown is None:
-            raise problems.unauthorized()
+        shown = _shown(exchange)
         self._look()
         state: serving.Serving = self._journal.state(serving.FAMILY)
-        digest = digest_of(shown[1])
-        known = digest if state.valid(digest, self._clock()) else ""
+        digest = digest_of(shown)
+        known = digest if state.valid(digest, self.clock()) else ""
         if not hmac.compare_digest(known, digest):
-            raise problems.unauthorized()
+            raise problems.unauthorized(as_password=exchange.path == PAGE)
         exchange.identity, exchange.shown = state.keys[digest], digest
-        self._met(shown[1])
+        self._met(shown)
 
     def _look(self) -> None:
         """Fold what other processes committed since the last look."""
@@ -53,6 +61,19 @@ class Gate:
         if change != self._seen:
             self._journal.refresh()
             self._seen = change
+
+
+def _shown(exchange: Exchange) -> str:
+    """Return the key that is shown: as a bearer token, or to the page, for a browser, as a password."""
+    given = exchange.header(b"authorization") or ""
+    bearer = _BEARER.fullmatch(given)
+    if bearer is not None:
+        return bearer[1]
+    basic = _BASIC.fullmatch(given) if exchange.path == PAGE else None
+    if basic is not None:
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(basic[1], validate=True).decode("ascii").partition(":")[2]
+    raise problems.unauthorized(as_password=exchange.path == PAGE)
 
 
 def problem_of(refusal: Refusal, now: int) -> Problem:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from urllib.parse import parse_qsl
 
 import msgspec
 
-from commands.gateway import problems
-from commands.gateway.admission import Gate
+from commands.gateway import problems, usage
+from commands.gateway.admission import PAGE, Gate
 from commands.gateway.calls import Call, Desk
-from commands.gateway.exchange import JSON, Ceased, Exchange, Receive, Scope, Send
+from commands.gateway.exchange import JSON, NOT_CACHED, Ceased, Exchange, Receive, Scope, Send
 from commands.gateway.idempotency import Repeats, check_key
 from commands.gateway.requests import Request, check_content, read_chat, read_embedding
 from ledger.errors import Refusal
@@ -22,6 +23,9 @@ from ledger.families import serving
 
 LARGEST_BODY = 32 * 1024 * 1024
 _MODELS = "/v1/models"
+_USAGE = "/v1/usage"
+HTML = (b"content-type", b"text/html; charset=utf-8")
+NO_SCRIPTS = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'")
 _READERS: dict[str, tuple[str, Callable[[bytes], Request]]] = {
     "/v1/chat/completions": (serving.CHAT, read_chat),
     "/v1/embeddings": (serving.EMBEDDINGS, read_embedding),
@@ -87,12 +91,28 @@ class App:
                 raise problems.wrong_method("POST")
             await self._answer(exchange, *read)
             return
+        if path in {_USAGE, PAGE}:
+            await self._usage(exchange)
+            return
         if path not in {_MODELS, "/health/live", "/health/ready"} and not path.startswith(_MODELS + "/"):
             raise problems.not_found(path)
         if exchange.method not in {"GET", "HEAD"}:
             raise problems.wrong_method("GET")
         status, body = self._looked_up(path, exchange.identity)
         await exchange.reply(status, [JSON], msgspec.json.encode(body))
+
+    async def _usage(self, exchange: Exchange) -> None:
+        """Show what was used: its own to a client, and everybody's to who has the gateway's own key."""
+        if exchange.method not in {"GET", "HEAD"}:
+            raise problems.wrong_method("GET")
+        now, state = self._gate.clock(), self.desk.books.journal.state(serving.FAMILY)
+        query = dict(parse_qsl(exchange.query.decode("latin-1"), keep_blank_values=True))
+        wanted = usage.asked(query, now, None if exchange.identity == self._gate.owner else exchange.identity)
+        if exchange.path == PAGE:
+            body, headers = usage.page(state, wanted, now), [HTML, NOT_CACHED, NO_SCRIPTS]
+        else:
+            body, headers = msgspec.json.encode(usage.document(state, wanted, now)), [JSON, NOT_CACHED]
+        await exchange.reply(200, headers, b"" if exchange.method == "HEAD" else body)
 
     def _looked_up(self, path: str, identity: str) -> tuple[int, object]:
         if path == "/health/live":

@@ -34,6 +34,7 @@ class Exchange:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.query: bytes = scope.get("query_string", b"")
         self.headers: dict[bytes, bytes] = {}
         self.repeated: set[bytes] = set()
         for name, value in scope["headers"]:

@@ -28,6 +28,32 @@ class GatewayKeyUnusable(Refusal, name="gateway-key-unusable", exit_code=74):
         )
 
 
+class KeyFileUnwritable(Refusal, name="key-file-unwritable", exit_code=223):
+    """A new key can't be written where it was asked to be."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"the key can't be written: {reason}; none was issued",
+            where=str(path),
+            remedy="name a file that isn't there yet, in a folder that can be written to",
+        )
+
+
+def new_key() -> str:
+    """Return a key that nobody can guess."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def write_key(path: Path, key: str) -> None:
+    """Write a key into a new file that only its owner can read."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(key + "\n")
+    except OSError as error:
+        raise KeyFileUnwritable(path, error.strerror or str(error)) from error
+
+
 def digest_of(key: str) -> str:
     """Return what stands for a key in the journal and in comparisons."""
     return content_digest(key.encode("utf-8", "surrogateescape"))
@@ -54,7 +80,7 @@ def key_file(root: Path) -> tuple[Path, str]:
         raise GatewayKeyUnusable(path, "a folder is in the place of its file", is_key=False)
     try:
         if not path.exists():
-            _write(path, PREFIX + secrets.token_urlsafe(32))
+            _write(path, new_key())
         path.chmod(PRIVATE)
         with open_regular(path) as file:
             key = file.read(LONGEST).decode("ascii").strip()

@@ -51,13 +51,13 @@ def envelope(error: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"error": error})
 
 
-def unauthorized() -> Problem:
+def unauthorized(*, as_password: bool = False) -> Problem:
     """Say that the bearer key is missing or isn't ours."""
     return Problem(
         401,
         "a valid gateway key is required: send `Authorization: Bearer KEY`",
         code="invalid_api_key",
-        headers={"WWW-Authenticate": "Bearer"},
+        headers={"WWW-Authenticate": 'Basic realm="the gateway key as the password"' if as_password else "Bearer"},
     )
 
 

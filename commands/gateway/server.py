@@ -168,7 +168,7 @@ class _Running:
         self._upstream.keep_out(key)
         self._upstream.learn_credentials(tuple(journal.state(providers.FAMILY).connections.values()))
         desk = Desk(self._books, self._upstream, directory, ghost=settings.ghost)
-        self._app = App(desk, Repeats(desk), Gate(journal, self._upstream.keep_out))
+        self._app = App(desk, Repeats(desk), Gate(journal, identity_of(digest_of(key)), self._upstream.keep_out))
         self._host = settings.host
         self._graceful_timeout = settings.graceful_timeout
         self._server: _Server | None = None

@@ -529,13 +529,12 @@ def _about_keys(command: Command, state: Serving) -> tuple[Event, ...]:
             raise GatewayKeyUnknown(command.identity, valid_names(state, command.when))
         return taken_back
     if isinstance(command, RotateGatewayKey):
-        if command.identity not in state.keys.values():
-            raise GatewayKeyUnknown(command.identity, valid_names(state, command.when))
+        check_known(command.identity, state, command.when)
         taken_back = _taken_back(state, command.identity, command.when, command.until)
         return GatewayKeyIssued(identity=command.identity, digest=command.digest), *taken_back
     if isinstance(command, SetGatewayLimits):
-        if command.identity != OVERALL and command.identity not in state.keys.values():
-            raise GatewayKeyUnknown(command.identity, valid_names(state, state.now))
+        if command.identity != OVERALL:
+            check_known(command.identity, state, state.now)
         same = state.account(command.identity).limits == command.limits
         return () if same else (GatewayLimitsSet(identity=command.identity, limits=command.limits),)
     return ()
@@ -547,8 +546,7 @@ def _issued(command: IssueGatewayKey, state: Serving) -> tuple[Event, ...]:
             raise GatewayKeyRevoked(command.identity)
         known = command.digest in state.keys
         return () if known else (GatewayKeyIssued(identity=command.identity, digest=command.digest),)
-    if command.identity in state.keys.values():
-        raise GatewayKeyNameTaken(command.identity)
+    check_name(command.identity, state)
     issued = GatewayKeyIssued(identity=command.identity, digest=command.digest)
     if command.limits == FREE:
         return (issued,)
@@ -562,6 +560,18 @@ def _taken_back(state: Serving, identity: str, when: int, since: int) -> tuple[G
         for digest, name in state.keys.items()
         if name == identity and state.valid(digest, when) and state.revoked.get(digest, since + 1) > since
     )
+
+
+def check_name(identity: str, state: Serving) -> None:
+    """Refuse a name for which a key was issued before."""
+    if identity in state.keys.values():
+        raise GatewayKeyNameTaken(identity)
+
+
+def check_known(identity: str, state: Serving, when: int) -> None:
+    """Refuse a name for which no key was ever issued."""
+    if identity not in state.keys.values():
+        raise GatewayKeyUnknown(identity, valid_names(state, when))
 
 
 def valid_names(state: Serving, when: int) -> tuple[str, ...]:
