@@ -13,6 +13,7 @@ from projections.normal_form.sources import Row, Source, source
 from projections.normal_form.spans import Span
 from projections.normal_form.steps import Formed, normal_form
 
+_encode = msgspec.json.Encoder(order="sorted").encode
 MOST_LISTED = 1_000  # of one reason; the rest is counted
 MOST_DETAIL = 2_000
 
@@ -127,10 +128,11 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
                 exclusions.append(one)
                 continue
             found[one.digest] += 1
-            if one.digest in spans:
+            before = spans.setdefault(one.digest, one)
+            if before is not one:
+                if before.resource != one.resource and _told(one) > _told(before):
+                    spans[one.digest], one = one, before  # noqa: PLW2901 - which of them is used isn't up to their order
                 again.append(one)
-            else:
-                spans[one.digest] = one
         formed = normal_form(name, spans.values(), clean) if spans else Formed(None, [], set())
     except RecursionError:
         place = min(row.place for row in given)
@@ -150,6 +152,11 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
         for one in counted
     ]
     return Made(formed.trace, counted, whole and bool(again), tuple(row.place for row in given if row.place in places))
+
+
+def _told(span: Span) -> tuple[int, bytes]:
+    """Return what decides between spans that only differ in their resource: the most said, then any order."""
+    return len(span.resource), _encode(span.resource)
 
 
 def _counted(unused: Sequence[str], again: set[str], exclusions: Sequence[Exclusion], repeated: str) -> list[Exclusion]:

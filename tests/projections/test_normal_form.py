@@ -490,6 +490,36 @@ def test_a_number_is_read_alike_whether_or_not_its_line_needs_another_look(numbe
     assert not (clean and value["kind"] is None)
 
 
+def test_which_of_two_equal_spans_is_used_is_not_up_to_the_order_of_their_lines() -> None:
+    told = [enveloped(*TWO, **{"service.name": name}) for name in ("one", "two", "")]
+    told.append(enveloped(*TWO, **{"service.name": "one", "service.version": "2"}))
+    first = read(lines(told))
+    assert ("service.version", "2") in first.traces[0].attributes
+    for turned in (told[::-1], [*told[2:], *told[:2]], [told[3], *told[:3]]):
+        assert read(lines(turned)).traces == first.traces
+    assert read(lines(told[:2])).traces == read(lines(told[1::-1])).traces
+
+
+def test_how_deep_a_value_may_be_does_not_depend_on_what_else_its_line_holds() -> None:
+    class Quick:
+        def __call__(self, text: str) -> tuple[str, int]:
+            return text, 0
+
+        def suspects(self, data: bytes) -> bool:
+            return b"suspect" in data
+
+    def fits(depth: int, word: str) -> bool:
+        line = ("[" * depth + f'"{word}"' + "]" * depth).encode()
+        try:
+            reading.Cleaner(Quick()).document(line)
+        except reading.Unreadable:
+            return False
+        return True
+
+    for depth in range(reading.MOST_DEPTH - 3, reading.MOST_DEPTH + 60):
+        assert fits(depth, "plain") == fits(depth, "suspect") == (depth <= reading.MOST_DEPTH)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
