@@ -42,6 +42,8 @@ DETECTED_BY = 50  # documents
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 ZIP = b"PK\x03\x04"
+TAR, TAR_AT = b"ustar", 257
+WIDE = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff", b"\0\0\0{", b"\0\0\0[", b"{\0", b"[\0", b"\0{", b"\0[")
 HEAD_BYTES = 4096
 LEDGER = "ledger.db"
 
@@ -52,7 +54,7 @@ class ExportUnreadable(Refusal, name="export-unreadable", exit_code=41):
     def __init__(self, path: Path | str, problem: str) -> None:
         super().__init__(
             f"the export can't be read: {problem}; nothing was recorded",
-            where=str(path),
+            where=str(path) or "an empty path",
             remedy="give the path of a readable file of traces, plain or compressed with gzip or zstd",
         )
 
@@ -376,6 +378,10 @@ def _unpacked(file: io.BufferedReader, counted: _Counted, name: str) -> io.Buffe
         raise ExportUnreadable(name, "it is compressed more than twice")
     if head.startswith(ZIP):
         raise ExportUnreadable(name, "it is a zip archive, and what it holds has to be unpacked first")
+    if file.peek(TAR_AT + len(TAR))[TAR_AT:].startswith(TAR):
+        raise ExportUnreadable(name, "it is a tar archive, and what it holds has to be unpacked first")
+    if head.startswith(WIDE):
+        raise ExportUnreadable(name, "it is UTF-16 or UTF-32, and has to be written as UTF-8 first")
     return file
 
 

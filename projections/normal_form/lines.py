@@ -23,6 +23,7 @@ MOST_INTEGER = 2**63
 MOST_DEPTH = 200  # of values; deeper ones would exhaust the stack of whoever walks them
 FEW_BRACKETS = MOST_DEPTH  # a value with fewer of them isn't nested that deeply
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BLANK = re.compile(r"[ \t\r\n]*(?=[{\[])")
 _BRACKETS = re.compile(r"[\[\]{}]")
 _UNSIGNED = re.compile(rb"\xcf[\x80-\xff]")  # in MessagePack: an integer that needs all of 64 bits, or Greek
 _LONG_NUMBER = re.compile(rb'(?<![0-9"])(?:9[0-9]{18}|[1-9][0-9]{19})')
@@ -189,13 +190,35 @@ class Documents:
                 return None
             if size > WHOLE_FILE_BYTES:
                 return None if _by_lines(held) else self._taken_apart(held)
+        text = b"".join(line or b"" for line in held)
         try:
-            value, clean, repaired = self._cleaner.document(b"".join(line or b"" for line in held))
+            value, clean, repaired = self._cleaner.document(text)
         except Unreadable:
-            return None
+            return self._several(text, number)
         found: list[Document | Exclusion] = [(f"line {number}", value, clean)]
         if repaired:
             found.append(Exclusion(place=f"line {number}", reason="bytes-replaced"))
+        return found
+
+    def _several(self, text: bytes, number: int) -> Iterable[Document | Exclusion] | None:
+        """Return the values of a file that has several, one after another over many lines; None when it begins so not.
+
+        What comes after the last of them is read by lines.
+        """
+        found: list[Document | Exclusion] = []
+        start = 0
+        for nth, end in enumerate(_ends(text), 1):
+            value = text[start:end].lstrip()
+            number += text.count(b"\n", start, end - len(value))
+            found += self._value(value, f"line {number}, value {nth}")
+            number += value.count(b"\n")
+            start = end
+        if not start:
+            return None
+        self._number = number
+        for line in text[start:].splitlines(keepends=True):
+            found += self._value(line)
+            self._number += 1
         return found
 
     def _taken_apart(self, held: list[Line]) -> Iterator[Document | Exclusion]:
@@ -212,8 +235,8 @@ class Documents:
             except Unreadable as unreadable:
                 yield Exclusion(place=place, reason=unreadable.reason, units=1)
 
-    def _value(self, line: Line) -> Iterator[Document | Exclusion]:
-        place = f"line {self._number}"
+    def _value(self, line: Line, place: str = "") -> Iterator[Document | Exclusion]:
+        place = place or f"line {self._number}"
         if line is None:
             yield Exclusion(place=place, reason="line-too-long", units=1)
             return
@@ -227,6 +250,18 @@ class Documents:
         if repaired:
             yield Exclusion(place=place, reason="bytes-replaced")
         yield place, value, clean
+
+
+def _ends(text: bytes) -> Iterator[int]:
+    """Yield where each value ends that a text begins with, one after another."""
+    try:
+        words = text.decode("latin-1")  # a character a byte, so that places are places in bytes
+        at = 0
+        while rest := _BLANK.match(words, at):
+            at = json.JSONDecoder().raw_decode(words, rest.end())[1]
+            yield at
+    except (ValueError, RecursionError):
+        return
 
 
 def _cut(line: bytes) -> bool:

@@ -291,7 +291,7 @@ def test_a_line_that_cannot_be_used_is_named_and_the_others_are_read(line: bytes
 def test_a_document_that_is_too_deep_or_never_ends_is_read_by_lines_after_all() -> None:
     deep = b'{"a":\n' + b"[" * 300 + b"]" * 300 + b"}\n"
     export = read([*deep.splitlines(keepends=True), *lines(TWO)])
-    assert [one.reason for one in export.exclusions] == ["not-json", "nested-too-deeply"]
+    assert [one.reason for one in export.exclusions] == ["nested-too-deeply"]
     assert len(export.traces) == 1
     assert len(read([b"{\n", None, *lines(TWO)]).traces) == 1
     assert len(read([None, *lines(TWO)]).traces) == 1
@@ -488,6 +488,26 @@ def test_a_number_is_read_alike_whether_or_not_its_line_needs_another_look(numbe
     assert value == reading.Cleaner(Quick().__call__).document(line)[0]
     assert value["kind"] == (number if -(2**63) <= number < 2**63 else None)
     assert not (clean and value["kind"] is None)
+
+
+def test_values_over_many_lines_one_after_another_are_all_read() -> None:
+    whole = [json.dumps(enveloped(*spans, name="\u00e9"), indent=2).encode() for spans in (TWO, OTHER)]
+    apart = read(b"\n\n".join(whole).splitlines(keepends=True))
+    assert [one.name for one in apart.traces] == ["aaaa", "bbbb"]
+    assert (apart.totals.units, apart.totals.used, apart.exclusions) == (len(TWO) + len(OTHER), apart.totals.units, ())
+    assert read((whole[1] + whole[0]).splitlines(keepends=True)).traces == apart.traces
+    cut = read((b"\n".join(whole) + b'\n{"traceId":\n"x",').splitlines(keepends=True))
+    assert cut.traces == apart.traces
+    after = sum(one.count(b"\n") + 1 for one in whole)
+    assert [(one.place, one.reason) for one in cut.exclusions] == [
+        (f"line {after + 1}", "not-json"),
+        (f"line {after + 2}", "not-json"),
+    ]
+    assert cut.totals.units == cut.totals.used + cut.totals.excluded
+    lined = read([*whole[0].splitlines(keepends=True), b"\n", *lines(OTHER)])
+    assert [one.turns for one in lined.traces] == [one.turns for one in apart.traces]
+    odd = read([*whole[0].splitlines(keepends=True), b"\n[" * 300, b"]" * 300, whole[1]])
+    assert (odd.traces, reasons(odd)) == (apart.traces, ["nested-too-deeply"])
 
 
 def test_which_of_two_equal_spans_is_used_is_not_up_to_the_order_of_their_lines() -> None:

@@ -119,9 +119,13 @@ def test_a_line_that_is_too_long_is_passed_over(
         (gzip.compress(gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), mtime=0), 41),
         (b"\x28\xb5\x2f\xfd broken", 41),
         (b"PK\x03\x04 archive", 41),
+        (b"\0" * 257 + b"ustar\x0000" + b'\n{"resourceSpans": []}', 41),
+        ('{"resourceSpans": []}'.encode("utf-16"), 41),
+        ('{"resourceSpans": []}'.encode("utf-16-le"), 41),
+        ('{"resourceSpans": []}'.encode("utf-32-be"), 41),
         (b'{"unknown": "structure"}\n', 92),
     ],
-    ids=["bomb", "cut off", "three layers", "broken zstd", "zip", "unknown"],
+    ids=["bomb", "cut off", "three layers", "broken zstd", "zip", "tar", "UTF-16", "no mark", "UTF-32", "unknown"],
 )
 def test_an_input_that_cannot_be_read_is_refused_by_name_and_records_nothing(
     content: bytes, code: int, tmp_path: Path, capsys: Captured
