@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.families.judging import SCALE
+from projections.calibration import monotone
 from projections.calibration.monotone import _at, _gains, _isotonic, fitted
 
 HALF = SCALE // 2
@@ -71,12 +72,16 @@ def test_between_points_a_map_is_straight_and_beyond_them_level() -> None:
     assert [_at(knots, score) for score in (-5, 0, 4, 10, 15)] == [10, 10, 14, 20, 20]
 
 
-def test_a_gain_within_its_standard_error_keeps_the_identity() -> None:
-    # The judge is right on all but a few labels that a map would win back by chance.
-    labels = labelled(18, SCALE, SCALE) + labelled(18, 0, 0, 18) + labelled(1, 0, SCALE, 36)
-    labels += [("odd-1", 400_000, 0), ("odd-2", 400_000, 0), ("odd-3", 400_000, HALF)]
-    found = fitted(labels, HALF)
-    assert "errs no less" in found.identity
+@pytest.mark.parametrize(
+    ("gains", "kept"), [([10, -9] * 20, False), ([10, 8] * 20, True), ([10, -10] * 20, False), ([-1] * 40, False)]
+)
+def test_a_map_is_kept_when_it_gains_more_than_its_standard_error(
+    gains: list[int], kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monotone, "_gains", lambda _: [Fraction(gain) for gain in gains])
+    found = fitted(labelled(20, SCALE, SCALE) + labelled(20, 0, 0, 20), HALF)
+    assert bool(found.knots) == kept
+    assert bool(found.identity) != kept
 
 
 def test_a_fold_is_predicted_from_the_other_folds_only() -> None:
