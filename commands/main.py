@@ -148,6 +148,7 @@ TREE = Branch(
         "query": Leaf("query", "Ask in SQL about what is recorded."),
         "quickstart": Leaf("quickstart", "Take the whole path on a shipped corpus, offline."),
         "replay": Leaf("replay", "Compute again what was published, and compare."),
+        "report": Leaf("report", "Show what an optimization came to, as tables or a page."),
         "run": Leaf("run", "Serve the routed models on loopback."),
         "show": Leaf("show", "Show an event with its causes and effects."),
         "verify-checkpoint": Leaf("verify_checkpoint", "Tell whether the journal only grew since; silent when it did."),

@@ -127,6 +127,7 @@ Commands:
   query              Ask in SQL about what is recorded.
   quickstart         Take the whole path on a shipped corpus, offline.
   replay             Compute again what was published, and compare.
+  report             Show what an optimization came to, as tables or a page.
   run                Serve the routed models on loopback.
   show               Show an event with its causes and effects.
   verify-checkpoint  Tell whether the journal only grew since; silent when it

@@ -1,0 +1,1 @@
+"""Reporting: everything that is to be seen of a finished optimization, read from the journal alone."""
