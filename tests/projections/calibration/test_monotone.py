@@ -76,7 +76,7 @@ def test_between_points_a_map_is_straight_and_beyond_them_level() -> None:
     ("gains", "kept"), [([10, -9] * 20, False), ([10, 8] * 20, True), ([10, -10] * 20, False), ([-1] * 40, False)]
 )
 def test_a_map_is_kept_when_it_gains_more_than_its_standard_error(
-    gains: list[int], kept: bool, monkeypatch: pytest.MonkeyPatch
+    gains: list[int], *, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monotone, "_gains", lambda _: [Fraction(gain) for gain in gains])
     found = fitted(labelled(20, SCALE, SCALE) + labelled(20, 0, 0, 20), HALF)
