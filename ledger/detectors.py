@@ -201,7 +201,10 @@ class Redaction:
         self._passes = [_Pass(some) for some in (keys, *([one] for one in detectors if one not in KEYS)) if some]
         self._personal = len(keys) < len(detectors)
         hints = "|".join(f"(?:{hint})" for hint in dict.fromkeys(one.hint for one in detectors))
-        self._hinted = re2.compile(hints).search if hints else None
+        # Escapes can hide what a hint looks for, and only keys are of letters that no writer has to escape; those of
+        # surrogates can leave a text that can't be stored.
+        escapes = r"\\u(?:00|[dD])"
+        self._hinted = re2.compile(f"{escapes}|{hints}" if hints else escapes).search
 
     def __call__(self, text: str) -> tuple[str, int]:
         """Return the text without what was found, and how much that was."""
@@ -213,11 +216,11 @@ class Redaction:
     def suspects(self, data: bytes) -> bool:
         """Tell whether a text, or JSON of texts, may hold something: quickly, and never no when there is something.
 
-        Escapes can hide what a hint looks for, and only keys are of letters that no writer has to escape.
+        Nor is it no when there may be a lone surrogate in JSON, also in that of a text.
         """
-        if self._rules or b"\\u00" in data or (self._personal and (b"\\" in data or not data.isascii())):
+        if self._rules or (self._personal and (b"\\" in data or not data.isascii())):
             return True
-        return self._values.within(data) or (self._hinted is not None and self._hinted(data) is not None)
+        return self._hinted(data) is not None or self._values.within(data)
 
     def _cleaned(self, text: str, level: int) -> tuple[str, list[str]]:
         shown, found = self._plain(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
@@ -10,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -35,7 +37,7 @@ STANDARD_INPUT = "-"
 BUFFER_BYTES = 1 << 20
 PACKED_BYTES = 1 << 10  # of zstd that are unpacked at once: what they become is at most 32 MB
 WINDOW_BYTES = 128 << 20  # of zstd's memory; its own greatest level asks for as much
-FREE_BYTES = 256 << 20  # what compressed input may become whatever its size
+FREE_BYTES = 64 << 20  # what compressed input may become whatever its size
 MOST_EXPANSION = 200  # times its size, beyond that; exports come to 10 to 60
 MOST_LAYERS = 2
 DETECTED_BY = 50  # documents
@@ -45,6 +47,8 @@ ZIP = b"PK\x03\x04"
 TAR, TAR_AT = b"ustar", 257
 WIDE = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff", b"\0\0\0{", b"\0\0\0[", b"{\0", b"[\0", b"\0{", b"\0[")
 HEAD_BYTES = 4096
+SELDOM = (50_000, 20, 50)  # of Python's collector
+HASHED_BYTES = 1 << 18  # of lines at once
 LEDGER = "ledger.db"
 
 
@@ -250,17 +254,19 @@ class Reading:
 
     def made(self) -> Iterator[Made | Exclusion]:
         """Read everything, then yield what it holds, each trace with the places of its rows."""
-        try:
-            for one in self._inputs:
-                yield from self._account.exclusions(self._rows(one))
-            for number, name, given in self._spool.groups():
-                made = trace_of(name, given, self._sources[number], self._cleaner)
-                self._account.trace(len(given), made)
-                yield from self._account.exclusions(made.exclusions)
-                yield made
-            yield from self._account.rest()
-        finally:
-            self._spool.close()
+        with _seldom_collected():
+            try:
+                for one in self._inputs:
+                    yield from self._account.exclusions(self._rows(one))
+                for number, name, given in self._spool.groups():
+                    made = trace_of(name, given, self._sources[number], self._cleaner)
+                    self._account.trace(len(given), made)
+                    if made.exclusions:
+                        yield from self._account.exclusions(made.exclusions)
+                    yield made
+                yield from self._account.rest()
+            finally:
+                self._spool.close()
 
     def _rows(self, given: Input) -> Iterator[Exclusion]:
         """Keep the rows of an input; yield what of it can't be read."""
@@ -272,13 +278,14 @@ class Reading:
             documents, found.source, found.why = self._documents(stream, given.name)
             if found.source:
                 number = self._number(found.source)
+                totals, keep = self._account.totals, self._spool.add
                 for one in rows(documents, self._sources[number]):
                     if isinstance(one, Exclusion):
-                        self._account.totals.units += one.units
+                        totals.units += one.units
                         yield msgspec.structs.replace(one, place=prefix + one.place) if prefix else one
                         continue
-                    self._account.totals.units += 1
-                    self._spool.add(number, msgspec.structs.replace(one, place=prefix + one.place) if prefix else one)
+                    totals.units += 1
+                    keep(number, msgspec.structs.replace(one, place=prefix + one.place) if prefix else one)
             else:
                 yield from self._unreadable(documents)
             found.digest, found.size = stream.digest, stream.size
@@ -323,6 +330,7 @@ class _Hashed:
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
         self._hash = blake3()
+        self._lines: list[bytes] = []  # that were given, and aren't hashed yet
         self.size = 0
 
     @property
@@ -333,6 +341,7 @@ class _Hashed:
     @property
     def digest(self) -> str:
         """The digest of what was read."""
+        self._hash_lines()
         return digests.named(self._hash.digest())
 
     def read(self, size: int) -> bytes:
@@ -344,10 +353,32 @@ class _Hashed:
 
     def lines(self) -> Iterator[bytes]:
         """Yield lines, a longer one in pieces."""
-        while line := self._file.readline(lines.LINE_BYTES):
-            self._hash.update(line)
+        held = 0
+        for line in iter(partial(self._file.readline, lines.LINE_BYTES), b""):
+            self._lines.append(line)
             self.size += len(line)
+            held += len(line)
+            if held >= HASHED_BYTES:
+                self._hash_lines()
+                held = 0
             yield line
+
+    def _hash_lines(self) -> None:
+        self._hash.update(b"".join(self._lines))
+        self._lines.clear()
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for cycles seldom: values of JSON have none, and looking for them takes longer than reading them."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,11 +19,17 @@ from projections.normal_form.sources import Row
 PARTS = 256
 HELD_BYTES = 32 << 20
 TOGETHER_BYTES = 4 << 20  # of rows that become values at once; these take some ten times as much
+KNOWN_TRACES = 4_096  # whose part isn't worked out again for each row
 _LENGTH = 4
 
 _Entry = tuple[int, str, str, Any, bool]  # number of the source, trace, place, value, clean
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Entry).decode
+
+
+@lru_cache(KNOWN_TRACES)
+def _part(trace: str) -> int:
+    return blake3(trace.encode()).digest()[0]
 
 
 class Spool:
@@ -38,7 +45,7 @@ class Spool:
     def add(self, source: int, row: Row) -> None:
         """Keep a row of that source."""
         entry = _encode((source, row.trace, row.place, row.value, row.clean))
-        part = self._parts[blake3(row.trace.encode()).digest()[0]]
+        part = self._parts[_part(row.trace)]
         part += len(entry).to_bytes(_LENGTH, "big")
         part += entry
         self._held += len(entry) + _LENGTH

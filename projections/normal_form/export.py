@@ -120,14 +120,12 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
     clean = str if all(row.clean for row in given) else cleaner.text
     exclusions: list[Exclusion] = []
     spans: dict[str, Span] = {}
-    found: Counter[str] = Counter()
     again: list[Span] = []
     try:
         for one in reader.spans(given):
             if isinstance(one, Exclusion):
                 exclusions.append(one)
                 continue
-            found[one.digest] += 1
             before = spans.setdefault(one.digest, one)
             if before is not one:
                 if before.resource != one.resource and _told(one) > _told(before):
@@ -137,12 +135,15 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
     except RecursionError:
         place = min(row.place for row in given)
         formed = Formed(None, [Exclusion(place=place, reason="nested-too-deeply", detail=name)], set())
-    whole = bool(spans) and min(found.values()) > 1
+    whole = bool(again) and spans.keys() == {one.digest for one in again}
     repeated = "trace-repeated" if whole else "span-repeated"
     exclusions += formed.exclusions
     exclusions += _reused(spans.values())
-    places = {place for span in spans.values() if span.place in formed.used for place in (span.place, *span.merged)}
+    merged = [span.merged for span in spans.values() if span.merged and span.place in formed.used]
+    places = formed.used.intersection([span.place for span in spans.values()]).union(*merged)
     unused = [row.place for row in given if row.place not in places]
+    if not unused and not exclusions:
+        return Made(formed.trace, [], whole, tuple([row.place for row in given]))
     counted = _counted(unused, {span.place for span in again}, exclusions, repeated)
     named = {span.place: f"{span.span} {span.name}" for span in spans.values()}
     counted = [
@@ -151,7 +152,7 @@ def trace_of(name: str, given: Sequence[Row], reader: Source, cleaner: Cleaner) 
         else one
         for one in counted
     ]
-    return Made(formed.trace, counted, whole and bool(again), tuple(row.place for row in given if row.place in places))
+    return Made(formed.trace, counted, whole, tuple(row.place for row in given if row.place in places))
 
 
 def _told(span: Span) -> tuple[int, bytes]:
@@ -180,11 +181,11 @@ _REFUSALS = frozenset({"trace-without-steps", "nested-too-deeply"})
 
 def _reused(spans: Iterable[Span]) -> Iterator[Exclusion]:
     """Yield a finding for each span id that spans of different content have; all of them are read."""
-    ids: dict[str, Span] = {}
+    ids: set[str] = set()
     for span in spans:
         if span.span in ids:
             yield Exclusion(place=span.place, reason="span-id-reused", detail=span.span)
-        ids[span.span] = span
+        ids.add(span.span)
 
 
 def _joined(one: Exclusion, other: Exclusion) -> Exclusion:

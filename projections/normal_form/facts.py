@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from projections.normal_form.messages import opened, written
 from projections.normal_form.spans import REAL_TIME, Span
 
 MOST_ATTRIBUTES = 32
+NAMES = 4_096  # of attributes, that aren't looked at again
 ATTRIBUTE_LENGTH = 80
 NANO = Decimal(10) ** 9
 _CONTENT = ("gen_ai.", "input.", "output.", "error.", "exp.")
@@ -36,6 +38,8 @@ _TOKENS = {
     ),
 }
 _COSTS = ("gen_ai.usage.cost", "gen_ai.usage.total_cost", "gen_ai.cost.total_cost", "gen_ai.usage.cost.total")
+_TOKEN_NAMES = frozenset(name for names in _TOKENS.values() for name in names)
+_COST_NAMES = frozenset(("exp.cost.nano_usd", *_COSTS))
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "gen_ai.session.id", "gen_ai.thread.id")
 _TASKS = ("exp.task.id", "gen_ai.task.id", "task.id", "task_id")
 _TASK = re.compile(r"(?:.*[._])?(?:task|example|sample)[._]?id", re.IGNORECASE)
@@ -63,18 +67,26 @@ class Facts(msgspec.Struct):
 def facts(spans: Sequence[Span], asked: Sequence[Span], clean: Callable[[str], str]) -> Facts:
     """Return what spans say, of which ``asked`` are the calls of models, without any that holds others."""
     found = Facts()
+    said = set[str]().union(*[span.attributes for span in spans])
     found.models = tuple(sorted(set(_models(asked or spans, found.places, clean)), key=msgspec.structs.astuple))
-    found.usage = _usage(asked, found.places)
-    found.cost = _cost(asked, found.places)
+    if not said.isdisjoint(_TOKEN_NAMES):
+        found.usage = _usage(asked, found.places)
+    if not said.isdisjoint(_COST_NAMES):
+        found.cost = _cost(asked, found.places)
     found.duration_us = _duration(spans)
-    found.errors = tuple(sorted({clean(_error(span)) for span in asked if span.error}))
-    found.places.update(span.place for span in asked if span.error)
-    found.annotations = _annotations(spans, found.places, clean)
-    found.reward = _agreed(_decimals(spans, "exp.reward", found.places))
-    found.conversation_id = clean(_agreed(_named(spans, _CONVERSATIONS, found.places)))
+    failed = [span for span in asked if span.error]
+    found.errors = tuple(sorted({clean(_error(span)) for span in failed}))
+    found.places.update(span.place for span in failed)
+    if "exp.annotations" in said or any([span.events for span in spans]):  # noqa: C419 - faster than a generator
+        found.annotations = _annotations(spans, found.places, clean)
+    if "exp.reward" in said:
+        found.reward = _agreed(_decimals(spans, "exp.reward", found.places))
+    if not said.isdisjoint(_CONVERSATIONS):
+        found.conversation_id = clean(_agreed(_named(spans, _CONVERSATIONS, found.places)))
     declared_ = [(clean(name), clean(value)) for name, value in declared(spans)]
     found.attributes = tuple(declared_)
-    found.task_id = clean(_agreed(_named(spans, _TASKS, found.places)))
+    if not said.isdisjoint(_TASKS):
+        found.task_id = clean(_agreed(_named(spans, _TASKS, found.places)))
     if not found.task_id:
         found.task_id = _agreed(value for name, value in declared_ if _TASK.fullmatch(name))
     return found
@@ -90,7 +102,10 @@ def _models(spans: Iterable[Span], places: set[str], clean: Callable[[str], str]
 
 
 def _first_text(attributes: dict[str, Any], names: Iterable[str]) -> str:
-    return next((value for name in names if isinstance(value := attributes.get(name), str) and value), "")
+    for name in names:
+        if isinstance(value := attributes.get(name), str) and value:
+            return value
+    return ""
 
 
 def _usage(asked: Iterable[Span], places: set[str]) -> Usage | None:
@@ -242,9 +257,14 @@ def declared(spans: Iterable[Span]) -> tuple[tuple[str, str], ...]:
     return tuple((name, text) for name, text in agreed[:MOST_ATTRIBUTES])
 
 
+@lru_cache(NAMES)
+def _holds_content(name: str) -> bool:
+    return name.startswith(_CONTENT) and name not in _DECLARED
+
+
 def _texts(attributes: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in attributes.items():
-        if name.startswith(_CONTENT) and name not in _DECLARED:
+        if _holds_content(name):
             continue
         if isinstance(value, str) and value[:1] not in _OPENING:
             if 0 < len(value) <= ATTRIBUTE_LENGTH:

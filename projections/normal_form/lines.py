@@ -81,7 +81,8 @@ def _always(data: bytes) -> bool:
 class Cleaner:
     """Makes values fit to be hashed and stored: no credentials, no lone surrogates, no integers beyond 64 bits.
 
-    A ``redact`` that has ``suspects``, a quick test of bytes, is called only for those that it suspects.
+    A ``redact`` that has ``suspects``, a quick test of bytes, is called only for those that it suspects; these are all
+    that may hold what it takes out, or a lone surrogate.
     """
 
     def __init__(self, redact: Redact) -> None:
@@ -101,7 +102,7 @@ class Cleaner:
             except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
                 beyond = True
             if not beyond:
-                return value, b"\\ud" not in line and b"\\uD" not in line, False
+                return value, True, False
         value, repaired = parsed(line)
         return self.value(value), False, repaired
 
@@ -169,6 +170,8 @@ class Documents:
         lines = chain(held, self._lines)
         for line in lines:
             self._number += 1
+            if line == b"\n":  # there may be millions
+                continue
             if line is not None and _cut(line):
                 self._skip(lines)
                 line = None  # noqa: PLW2901 - what was read of it is of no use
@@ -235,21 +238,20 @@ class Documents:
             except Unreadable as unreadable:
                 yield Exclusion(place=place, reason=unreadable.reason, units=1)
 
-    def _value(self, line: Line, place: str = "") -> Iterator[Document | Exclusion]:
+    def _value(self, line: Line, place: str = "") -> tuple[Document | Exclusion, ...]:
         place = place or f"line {self._number}"
         if line is None:
-            yield Exclusion(place=place, reason="line-too-long", units=1)
-            return
+            return (Exclusion(place=place, reason="line-too-long", units=1),)
         if not line or line.isspace():
-            return
+            return ()
         try:
             value, clean, repaired = self._cleaner.document(line)
         except Unreadable as unreadable:
-            yield Exclusion(place=place, reason=unreadable.reason, detail=self._cleaner.excerpt(line), units=1)
-            return
+            detail = self._cleaner.excerpt(line)
+            return (Exclusion(place=place, reason=unreadable.reason, detail=detail, units=1),)
         if repaired:
-            yield Exclusion(place=place, reason="bytes-replaced")
-        yield place, value, clean
+            return Exclusion(place=place, reason="bytes-replaced"), (place, value, clean)
+        return ((place, value, clean),)
 
 
 def _ends(text: bytes) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,6 +28,7 @@ _ROLES = {
     "function": "tool",
     "tool_use": "assistant",
 }
+_OPENING = frozenset(("{", "[", '"'))
 _ROLE_KINDS = frozenset(("human", "ai", "system", "tool"))
 _IDENTITIES = ("call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "id")
 _NAMES = ("name", "toolName", "tool_name")
@@ -35,7 +36,11 @@ _ARGUMENTS = ("arguments", "args", "input")
 _GIVEN = ("response", "result", "output", "content")
 _CALLS = frozenset(("tool_call", "tool_use", "function_call", "function", "tool-call", "server_tool_use"))
 _RESULTS = frozenset(("tool_call_response", "tool_result", "function_call_output", "tool-result"))
+_ITEMS = _CALLS | _RESULTS
 _TEXTS = frozenset((None, "text", "input_text", "output_text", "refusal"))
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -66,7 +71,8 @@ class Message(msgspec.Struct):
     @property
     def text(self) -> str:
         """All that is said."""
-        return "\n".join(filter(None, self.texts))
+        texts = self.texts
+        return texts[0] if len(texts) == 1 else "\n".join(filter(None, texts))
 
 
 def inputs(span: Span) -> list[Message]:
@@ -93,14 +99,21 @@ def outputs(span: Span) -> list[Message]:
 
 def written(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return a text as it is, nothing as nothing, and any other value as JSON."""
+    if type(value) is str:
+        return value
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if type(value) is dict and all([type(item) is str for item in value.values()]):  # noqa: C419 - faster than a generator
+        try:
+            return _encode(value).decode()  # the same text, sooner
+        except UnicodeEncodeError:  # a lone surrogate
+            pass
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def opened(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return the JSON object or list that a text holds, also when it holds it as a JSON text, or the value itself."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+    if type(value) is str and value.lstrip()[:1] in _OPENING:
         try:
             inner = parsed(value.encode())[0]
         except Unreadable:
@@ -131,6 +144,11 @@ def _of_event(attributes: dict[str, Any]) -> dict[str, Any]:
 
 def messages(value: Any, role: str) -> list[Message]:  # noqa: ANN401 - any JSON value
     """Return the messages in a value; what names no role is said by ``role``."""
+    if type(value) is str and value.startswith("["):
+        try:
+            return [_in_parts(one) for one in _decode(value)]
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass  # in another form, or none of the conventions'
     value = opened(value)
     if isinstance(value, dict):
         value = _listed(value)
@@ -140,6 +158,44 @@ def messages(value: Any, role: str) -> list[Message]:  # noqa: ANN401 - any JSON
     if len(listed) == 1 and isinstance(listed[0], list):  # a batch of one
         listed = listed[0]
     return [_message(one, role) if isinstance(one, dict) else Message(role, [written(one)]) for one in listed]
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
+    content: str
+
+
+class _Called(msgspec.Struct, tag_field="type", tag="tool_call", forbid_unknown_fields=True):
+    id: str
+    name: str
+    arguments: Any
+
+
+class _Answered(msgspec.Struct, tag_field="type", tag="tool_call_response", forbid_unknown_fields=True):
+    id: str
+    response: str
+
+
+class _InParts(msgspec.Struct, forbid_unknown_fields=True):
+    """A message exactly as the conventions say, which is read in one go; whatever else there is, is looked through."""
+
+    role: Literal["user", "assistant", "system"]
+    parts: list[_Text | _Called | _Answered]
+    finish_reason: str = ""
+
+
+_decode = msgspec.json.Decoder(list[_InParts]).decode
+
+
+def _in_parts(given: _InParts) -> Message:
+    message = Message(given.role)
+    for part in given.parts:
+        if isinstance(part, _Text):
+            message.texts.append(part.content)
+        elif isinstance(part, _Called):
+            message.calls.append(Call(part.id, part.name, written(part.arguments)))
+        else:
+            message.results.append(Result(part.id, part.response))
+    return message
 
 
 def _listed(value: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
@@ -155,7 +211,7 @@ def _listed(value: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
 
 def _is_message(value: dict[str, Any]) -> bool:
     kind = value.get("type")
-    item = isinstance(kind, str) and kind in _CALLS | _RESULTS
+    item = isinstance(kind, str) and kind in _ITEMS
     return item or "role" in value or "parts" in value or "kwargs" in value
 
 
@@ -168,7 +224,7 @@ def _message(value: dict[str, Any], role: str) -> Message:
     named = value.get("role", kind if isinstance(kind, str) and kind in _ROLE_KINDS else None)
     named = named if isinstance(named, str) else role
     message = Message(role=_ROLES.get(named, named))
-    if isinstance(kind, str) and kind in _CALLS | _RESULTS:  # an item of its own
+    if isinstance(kind, str) and kind in _ITEMS:  # an item of its own
         message.role = "assistant" if kind in _CALLS else "tool"
         _take_part(message, value)
         return message
@@ -224,6 +280,9 @@ def _take_part(message: Message, part: Any) -> None:  # noqa: ANN401 - any JSON 
     if not isinstance(part, dict):
         return
     kind = _kind(part)
+    if kind == "text":
+        message.texts.append(written(part.get("content", part.get("text"))))
+        return
     call = part if kind in _CALLS else _nested(part, _CALL_MEMBERS) if kind is None else None
     result = part if kind in _RESULTS else _nested(part, _RESULT_MEMBERS) if kind is None else None
     if call is not None:
@@ -261,8 +320,14 @@ def _is_text(part: Any) -> bool:  # noqa: ANN401 - any JSON value
 
 
 def _identity(part: dict[str, Any]) -> str:
-    return written(next((part[name] for name in _IDENTITIES if part.get(name)), None))
+    for name in _IDENTITIES:
+        if value := part.get(name):
+            return written(value)
+    return ""
 
 
 def _first(value: dict[str, Any], names: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
-    return next((value[name] for name in names if value.get(name) is not None), None)
+    for name in names:
+        if (found := value.get(name)) is not None:
+            return found
+    return None

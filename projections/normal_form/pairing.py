@@ -87,7 +87,7 @@ class Pairing(msgspec.Struct):
 
     def _act(self, at: tuple[int, int], span: Span, call: Call) -> Step:
         """Return the step of a call that a model makes: a known one when it has an id and was said before."""
-        call = Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments)
+        call = _named(call)
         if call.id:
             for step in self._open(call.id):
                 if _same(step.call, call):
@@ -114,7 +114,7 @@ class Pairing(msgspec.Struct):
 
     def _remembered(self, at: tuple[int, int], span: Span, call: Call, seen: int) -> tuple[Step, int]:
         """Return the step of a call that a model is told of, and how many steps without an id were told of so far."""
-        call = Call(call.id, tool_name(call.name) or UNNAMED_TOOL, call.arguments)
+        call = _named(call)
         if call.id:
             for step in self._open(call.id):
                 if _same(step.call, call) or not _contradict(step.call.arguments, call.arguments):
@@ -328,8 +328,16 @@ def _value(text: str) -> Any:  # noqa: ANN401 - any JSON value
         return text
 
 
+def _named(call: Call) -> Call:
+    """Return a call with a name that providers accept."""
+    name = tool_name(call.name) or UNNAMED_TOOL
+    return call if name == call.name else Call(call.id, name, call.arguments)
+
+
 def tool_name(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return a tool's name within what providers accept as one."""
+    if type(value) is str and value.isascii() and value.isidentifier():  # most are
+        return value[:TOOL_NAME_LENGTH]
     return _OUTSIDE_NAMES.sub("_", value.strip())[:TOOL_NAME_LENGTH] if isinstance(value, str) else ""
 
 

@@ -38,6 +38,11 @@ class Span(msgspec.Struct, frozen=True):
         return self.start, self.end, self.span, self.digest
 
 
+def digest_of(raw: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return what names the content of the JSON value that a span is read from."""
+    return digests.content_digest(_encode(raw))
+
+
 def made(  # noqa: PLR0913 - a span has this many parts, and all but five have a usual value
     *,
     trace: str,
@@ -65,7 +70,7 @@ def made(  # noqa: PLR0913 - a span has this many parts, and all but five have a
         attributes={} if attributes is None else attributes,
         resource={} if resource is None else resource,
         events=events,
-        digest=digests.content_digest(_encode(raw)),
+        digest=digest_of(raw),
         place=place,
         parent=parent,
         merged=merged,

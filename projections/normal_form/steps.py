@@ -148,15 +148,7 @@ def _closed(name: str, ordered: Sequence[Span], asked: Sequence[Span], how: tupl
     turns: list[Turn] = []
     for step, turn in reading.pairing.turns():
         reading.used |= step.places
-        turns.append(
-            msgspec.structs.replace(
-                turn,
-                arguments=clean(turn.arguments),
-                observation=clean(turn.observation),
-                said=clean(turn.said),
-                call_id=clean(turn.call_id),
-            )
-        )
+        turns.append(turn if clean is str else _cleaned(turn, clean))
     if reading.closing:
         reading.used.add(reading.closing)
     exclusions = [msgspec.structs.replace(one, detail=clean(one.detail)) for one in reading.pairing.exclusions]
@@ -189,6 +181,16 @@ def _closed(name: str, ordered: Sequence[Span], asked: Sequence[Span], how: tupl
         reward=said.reward,
     )
     return Formed(trace, exclusions, reading.used | said.places)
+
+
+def _cleaned(turn: Turn, clean: Clean) -> Turn:
+    return msgspec.structs.replace(
+        turn,
+        arguments=clean(turn.arguments),
+        observation=clean(turn.observation),
+        said=clean(turn.said),
+        call_id=clean(turn.call_id),
+    )
 
 
 def in_order(spans: Iterable[Span]) -> list[Span]:

@@ -43,7 +43,7 @@ class Source(NamedTuple):
 
     name: str
     recognises: Callable[[Any], str]
-    rows: Callable[[Any, str], Iterator[Row | Exclusion]]
+    rows: Callable[[Any, str], Iterable[Row | Exclusion]]
     spans: Callable[[Sequence[Row]], Iterator[Span | Exclusion]]
 
 

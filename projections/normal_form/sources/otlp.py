@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -14,16 +14,19 @@ from typing import Any
 from ledger.families.traces import Exclusion
 from projections.normal_form import dialects
 from projections.normal_form.sources import Row, Source
-from projections.normal_form.spans import Span, made
+from projections.normal_form.spans import Span, digest_of
 
 _ERRORS = frozenset({"STATUS_CODE_ERROR", "ERROR", "Error", "error", "2", 2})
 _SINGLE = ("stringValue", "boolValue", "doubleValue", "bytesValue", "string_value", "bool_value", "double_value")
+_CODES = (str, int, bool)
 _MOST_DIGITS = 20
 _ENVELOPES = ("resourceSpans", "resource_spans")
+_ENVELOPED = frozenset(_ENVELOPES)
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _TRACE = ("traceId", "trace_id", "traceID", "context.trace_id")
 _SPAN = ("spanId", "span_id", "spanID", "context.span_id")
 _PARENT = ("parentSpanId", "parent_span_id", "parentSpanID", "parentId", "parent_id")
+_PARENTS = frozenset(_PARENT)
 _START = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
 _END = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time")
 _COLUMN = "attributes."
@@ -56,8 +59,15 @@ def recognises(document: Any) -> str:  # noqa: ANN401 - any JSON value
     return "it is a flat span with attributes and a context" if told and kind else ""
 
 
-def rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN401 - any JSON value
-    """Yield each span with its resource, and an exclusion for each part that isn't one."""
+def rows(document: Any, place: str) -> Iterable[Row | Exclusion]:  # noqa: ANN401 - any JSON value
+    """Return each span with its resource, and an exclusion for each part that isn't one."""
+    if type(document) is dict and type(trace := document.get("traceId")) is str and _ENVELOPED.isdisjoint(document):
+        known = trace if _ORDINARY.fullmatch(trace) and trace.strip("0") else ""  # nearly all are
+        return (Row(known, {"span": document}, place) if known else _row(document, {}, place),)
+    return _rows(document, place)
+
+
+def _rows(document: Any, place: str) -> Iterator[Row | Exclusion]:  # noqa: ANN401 - any JSON value
     if isinstance(document, list):
         for index, item in enumerate(document, 1):
             yield from rows(item, f"{place}, item {index}")
@@ -107,13 +117,13 @@ def _conversation(span: dict[str, Any]) -> str:
 
 def spans(given: Sequence[Row], spoken: frozenset[str] = frozenset()) -> Iterator[Span | Exclusion]:
     """Yield the spans of a trace; those of a dialect that isn't among the spoken ones are exclusions."""
-    shared: list[tuple[Any, dict[str, Any]]] = []
+    before: Any = None
+    known: dict[str, Any] = {}  # of the resource before
     for row in given:
         resource = row.value.get("resource")
-        known = next((opened for raw, opened in shared[-1:] if raw == resource), None)
-        if known is None:
+        if resource != before:
             known = attributes(resource.get("attributes", resource)) if isinstance(resource, dict) else {}
-            shared.append((resource, known))
+            before = resource
         span, dialect = _span(row.value["span"], known, row)
         if spoken and dialect and dialect not in spoken:
             yield Exclusion(place=row.place, reason="other-dialect", detail=f"{dialect}: {span.name}", units=1)
@@ -129,28 +139,40 @@ def _named_by_content(span: Span) -> Span:
 
 
 def _span(span: dict[str, Any], resource: dict[str, Any], row: Row) -> tuple[Span, str]:
-    status = _either(span, "status", "status_code", "statusCode")
-    code = _either(status, "code", "status_code", "statusCode") if isinstance(status, dict) else status
     own, dialect = dialects.translated(_attributes(span))
-    built = made(
+    built = Span(
         trace=row.trace,
-        span=identifier(_either(span, *_SPAN)),
-        parent=identifier(_either(span, *_PARENT)),
+        span=identifier(_either(span, *_SPAN) if (own_id := span.get("spanId")) is None else own_id),
+        parent="" if _PARENTS.isdisjoint(span) else identifier(_either(span, *_PARENT)),
         name=_text(span.get("name")),
         start=nanoseconds(span, _START),
         end=nanoseconds(span, _END),
-        error=(isinstance(code, str | int) and code in _ERRORS) or bool(own.get("error.type")),
+        error=_failed(span) or bool(own.get("error.type")),
         attributes=own,
         resource=resource,
-        events=tuple(
-            (_text(event.get("name")), attributes(event.get("attributes")))
-            for event in _list(span.get("events"))
-            if isinstance(event, dict)
-        ),
-        raw=span,
+        events=_events(span["events"]) if "events" in span else (),
+        digest=digest_of(span),
         place=row.place,
     )
     return built, dialect
+
+
+def _failed(span: dict[str, Any]) -> bool:
+    if (status := span.get("status")) is None:
+        status = _either(span, "status_code", "statusCode")
+    if isinstance(status, dict) and (code := status.get("code")) is None:
+        code = _either(status, "status_code", "statusCode")
+    elif not isinstance(status, dict):
+        code = status
+    return type(code) in _CODES and code in _ERRORS
+
+
+def _events(listed: Any) -> tuple[tuple[str, dict[str, Any]], ...]:  # noqa: ANN401 - any JSON value
+    return tuple(
+        (_text(event.get("name")), attributes(event.get("attributes")))
+        for event in _list(listed)
+        if isinstance(event, dict)
+    )
 
 
 def _attributes(span: dict[str, Any]) -> dict[str, Any]:
@@ -196,9 +218,9 @@ def attributes(listed: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
         return listed
     named = {}
     for one in _list(listed):
-        if isinstance(one, dict) and isinstance(key := one.get("key"), str):
+        if type(one) is dict and type(key := one.get("key")) is str:
             value = one.get("value")
-            if type(value) is dict and len(value) == 1 and "stringValue" in value:  # nearly all are
+            if type(value) is dict and "stringValue" in value:  # nearly all are
                 named[key] = value["stringValue"]
             else:
                 named[key] = plain(value)
@@ -232,6 +254,8 @@ def nanoseconds(span: dict[str, Any], names: Sequence[str]) -> int:
     told = span.get(names[0])
     if type(told) is str and told.isdecimal() and len(told) < _MOST_DIGITS:  # nearly all are
         return int(told)
+    if type(told) is int and names[0].endswith("UnixNano"):
+        return told
     name = next((name for name in names if span.get(name) is not None), None)
     if name is None:
         return 0
@@ -268,6 +292,8 @@ def identifier(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return an id as text: hexadecimal in lower case, also from base64; nothing for zeros."""
     if not isinstance(value, str):
         return str(value) if type(value) is int and value else ""
+    if not value:
+        return ""
     if _ORDINARY.fullmatch(value):
         return value if value.strip("0") else ""
     text = value.strip()
