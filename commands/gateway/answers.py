@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Annotated
 
 import msgspec
 
 from commands.gateway import responses, upstream
-from commands.gateway.frames import BrokenStream
+from commands.gateway.frames import BrokenStream, whole_characters, without_lone_surrogates
 from ledger.redaction import Redactor
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Choice(msgspec.Struct):
@@ -53,6 +49,7 @@ _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def read_answer(api: str, raw: bytes, fallback_id: str) -> Answer:
     """Return the answer in a provider's bytes; an UpstreamProblem when they hold none."""
+    raw = whole_characters(raw)
     try:
         if api == "embeddings":
             return _embedded(raw)
@@ -60,10 +57,10 @@ def read_answer(api: str, raw: bytes, fallback_id: str) -> Answer:
             raw = responses.chat_completion(raw)
         return _written(raw, fallback_id)
     except (ValueError, RecursionError) as error:
-        repaired = _without_lone_surrogates(raw)
+        repaired = without_lone_surrogates(raw)
         if repaired is not None and repaired != raw and b'"error"' not in raw[:64]:
             return read_answer(api, repaired, fallback_id)
-        raise _no_answer(raw) from error
+        raise no_answer(raw) from error
 
 
 def _embedded(raw: bytes) -> Answer:
@@ -80,18 +77,7 @@ def _written(raw: bytes, fallback_id: str) -> Answer:
     return Answer(body, completion.model, bytes(completion.usage))
 
 
-def _without_lone_surrogates(raw: bytes) -> bytes | None:
-    """Return the same JSON with U+FFFD for halves of characters, which strict readers refuse; None if it isn't JSON."""
-    if b"\\u" not in raw:
-        return None
-    try:
-        text = json.dumps(json.loads(raw), ensure_ascii=False, allow_nan=False)
-        return _SURROGATES.sub("\ufffd", text).encode()
-    except (ValueError, RecursionError):
-        return None
-
-
-def _no_answer(raw: bytes) -> upstream.UpstreamProblem:
+def no_answer(raw: bytes) -> upstream.UpstreamProblem:
     """Tell a provider's own error, sent with status 200, from bytes that say nothing."""
     facts = upstream.error_facts(raw)
     if facts.message:

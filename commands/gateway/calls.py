@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from commands.gateway import accounting, admission, embedded, problems, upstream
-from commands.gateway.answers import Answer, read_answer
+from commands.gateway.answers import Answer, no_answer, read_answer
 from commands.gateway.books import Books
 from commands.gateway.dispatching import Dispatching
 from commands.gateway.exchange import JSON, Ceased, Exchange, Headers
@@ -275,7 +275,11 @@ class Call:
                 await self._pass_on(splitter.feed(part), stream)
             return
         async with self._asking() as response:
+            begun = False
             async for part in response.parts():
+                if not begun and part.lstrip()[:1] in {b"{", b"[", b"<"}:  # no event begins like this
+                    raise no_answer(part + await response.read())
+                begun = True
                 await self._pass_on(splitter.feed(part), stream)
                 if stream.ended:
                     await response.ends(LINGER)

@@ -6,11 +6,16 @@ stream, usage in one final chunk and only for a client that asked, no end withou
 
 from __future__ import annotations
 
+import json
+import re
+
 import msgspec
 
 DONE = b"[DONE]"
 TERMINAL = b"data: [DONE]\n\n"
 LONGEST = 32 * 1024 * 1024
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class BrokenStream(Exception):
@@ -27,39 +32,75 @@ class Splitter:
     """Splits bytes into the data of complete events. Lines end at a line feed: U+2028 and U+0085 are content."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line_so_far: list[bytes] = []
         self._data: list[bytes] = []
+        self._held = 0
         self._name = b""
+        self._first = True
 
     def feed(self, received: bytes) -> list[tuple[bytes, bytes]]:
         """Return (event name, data) of every event that is complete by now."""
-        *lines, self._rest = (self._rest + received).split(b"\n")
-        if len(self._rest) > LONGEST:
-            raise BrokenStream("upstream_unreadable", "the provider sent a line without an end")
         found: list[tuple[bytes, bytes]] = []
-        for line in lines:
-            self._line(line.removesuffix(b"\r"), found)
+        end = received.rfind(b"\n")
+        if end >= 0:
+            lines = b"".join((*self._line_so_far, received[:end])).split(b"\n")
+            self._line_so_far.clear()
+            self._held = sum(map(len, self._data))
+            for line in lines:
+                self._line(line.removesuffix(b"\r"), found)
+        self._hold(received[end + 1 :], self._line_so_far)
         return found
 
     def finish(self) -> list[tuple[bytes, bytes]]:
         """Return the last event of a stream that ended properly but without its blank line."""
         found: list[tuple[bytes, bytes]] = []
-        self._line(self._rest.removesuffix(b"\r"), found)
+        self._line(b"".join(self._line_so_far).removesuffix(b"\r"), found)
         self._line(b"", found)
-        self._rest = b""
+        self._line_so_far.clear()
         return found
 
+    def _hold(self, part: bytes, where: list[bytes]) -> None:
+        self._held += len(part)
+        if self._held > LONGEST:
+            raise BrokenStream("upstream_unreadable", "the provider sent an event without an end")
+        if part:
+            where.append(part)
+
     def _line(self, line: bytes, found: list[tuple[bytes, bytes]]) -> None:
+        if self._first:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+            self._first = False
         if line.startswith(b"data:"):
-            self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            self._hold(line[6:] if line.startswith(b"data: ") else line[5:], self._data)
         elif line.startswith(b"event:"):
             self._name = line[6:].strip()
         elif not line:
             data = b"\n".join(self._data)
             if data.strip():
-                found.append((self._name, data))
+                found.append((self._name, whole_characters(data)))
             self._data.clear()
+            self._held = 0
             self._name = b""
+
+
+def whole_characters(data: bytes) -> bytes:
+    """Return bytes as UTF-8, with U+FFFD for what isn't."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode(errors="replace").encode()
+    return data
+
+
+def without_lone_surrogates(raw: bytes) -> bytes | None:
+    """Return the same JSON with U+FFFD for halves of characters, which strict readers refuse; None if it isn't JSON."""
+    if b"\\u" not in raw:
+        return None
+    try:
+        text = json.dumps(json.loads(raw), ensure_ascii=False, allow_nan=False)
+        return _SURROGATES.sub("\ufffd", text).encode()
+    except (ValueError, RecursionError):
+        return None
 
 
 class ChunkChoice(msgspec.Struct):
@@ -110,6 +151,9 @@ class ChatStream:
         try:
             chunk = _chunk.decode(data)
         except (ValueError, RecursionError) as error:
+            repaired = without_lone_surrogates(data)
+            if repaired is not None and repaired != data:
+                return self.take(name, repaired)
             raise BrokenStream("upstream_unreadable", "the provider sent a chunk that isn't JSON") from error
         if name == b"error" or bytes(chunk.error) != _NULL:
             raise BrokenStream("upstream_error", "the provider reported an error", data)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from commands.gateway import problems
-from commands.gateway.frames import BrokenStream
+from commands.gateway.frames import BrokenStream, without_lone_surrogates
 from commands.gateway.requests import ChatRequest
 from ledger.families.providers import Endpoint
 
@@ -326,6 +326,9 @@ class ResponsesStream:
         except (ValueError, RecursionError) as error:
             if name == b"error":
                 raise BrokenStream("upstream_error", "the provider reported an error", data) from error
+            repaired = without_lone_surrogates(data)
+            if repaired is not None and repaired != data:
+                return self.take(name, repaired)
             raise BrokenStream("upstream_unreadable", "the provider sent an event that isn't JSON") from error
 
     def end(self) -> bytes:

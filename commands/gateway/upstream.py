@@ -15,7 +15,7 @@ import msgspec
 from commands.gateway import problems
 from commands.gateway.dialects import Outgoing
 from commands.gateway.frames import BrokenStream
-from commands.gateway.wire import Closed, Line, Lines, Target, Unreachable
+from commands.gateway.wire import Closed, Endless, Line, Lines, Target, Unreachable
 from commands.perform.credentials import CredentialMissing, credential
 from ledger.families.providers import Connection
 from ledger.redaction import Redactor
@@ -102,6 +102,8 @@ class Upstream:
             raise _timed_out() from error
         except Closed as error:
             raise _cut() from error
+        except Endless as error:
+            raise unreadable("the provider's answer doesn't end") from error
         finally:
             self._lines.give_back(line)
 
@@ -177,16 +179,41 @@ class ErrorBody(msgspec.Struct):
     error: ErrorFacts | str
 
 
+class Complaint(msgspec.Struct):
+    """What is wrong with one field of a request."""
+
+    msg: str
+
+
+class Detailed(msgspec.Struct):
+    """An error as a common framework writes it."""
+
+    detail: str | list[Complaint]
+
+
 _error_body = msgspec.json.Decoder(ErrorBody)
+_bare_error = msgspec.json.Decoder(ErrorFacts)
+_detailed = msgspec.json.Decoder(Detailed)
 
 
 def error_facts(body: bytes) -> ErrorFacts:
     """Return what a provider's error says; nothing when it isn't in a known form."""
-    try:
-        error = _error_body.decode(body).error
-    except (ValueError, RecursionError):
-        return ErrorFacts()
+    for read in (_enveloped, _bare_error.decode, _in_detail):
+        with contextlib.suppress(ValueError, RecursionError):
+            facts = read(body)
+            if facts.message or facts.type or facts.code:
+                return facts
+    return ErrorFacts()
+
+
+def _enveloped(body: bytes) -> ErrorFacts:
+    error = _error_body.decode(body).error
     return ErrorFacts(message=error) if isinstance(error, str) else error
+
+
+def _in_detail(body: bytes) -> ErrorFacts:
+    detail = _detailed.decode(body).detail
+    return ErrorFacts(message=detail if isinstance(detail, str) else "; ".join(one.msg for one in detail))
 
 
 def refused(status: int, body: bytes, headers: dict[str, str], redactor: Redactor) -> UpstreamProblem:

@@ -21,6 +21,7 @@ KEEP_ALIVE = 60.0
 MOST_IDLE = 256
 BUFFERED = 256 * 1024
 LONGEST_HEAD = 64 * 1024
+LONGEST_BODY = 256 * 1024 * 1024
 FIRST_FINAL = 200
 SWITCHED = 101
 
@@ -38,6 +39,10 @@ class Closed(Exception):
     def __init__(self, *, stale: bool) -> None:
         super().__init__()
         self.stale = stale
+
+
+class Endless(Exception):
+    """The answer is longer than any that was asked for."""
 
 
 class Place(NamedTuple):
@@ -82,7 +87,7 @@ class Line(asyncio.Protocol):
         self._heard = self._broken = self._kept = False
         self._loop = asyncio.get_running_loop()
         self._parts: list[bytes] = []
-        self._size = self._head_size = 0
+        self._size = self._total = self._head_size = self._unread = 0
         self._paused = False
         self._timeout = 0.0
         self._waiter: asyncio.Future[None] | None = None
@@ -102,6 +107,10 @@ class Line(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._break()
+        if not self.status:
+            self._unread += len(data)
+            if self._unread > LONGEST_HEAD:
+                self._break()
         self._wake()
 
     def eof_received(self) -> bool:
@@ -136,6 +145,9 @@ class Line(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
         self._size += len(body)
+        self._total += len(body)
+        if self._total > LONGEST_BODY:
+            self._break()
         if self._size > BUFFERED and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -149,11 +161,11 @@ class Line(asyncio.Protocol):
     def ask(self, head: bytes, body: bytes, timeout: float) -> None:
         """Send a request; what came of an earlier one is forgotten."""
         self.uses += 1
-        self.status, self._head_size, self._timeout = 0, 0, timeout
+        self.status, self._timeout = 0, timeout
         self.whole = self._heard = self._kept = False
         self.headers = {}
         self._parts.clear()
-        self._size = 0
+        self._size = self._total = self._head_size = self._unread = 0
         self._parser = httptools.HttpResponseParser(self)
         self._transport.writelines((head, body))
 
@@ -191,7 +203,7 @@ class Line(asyncio.Protocol):
     async def ends(self, seconds: float) -> None:
         """Wait a little for the end of the answer, so that the connection can be kept."""
         self._timeout = seconds
-        with contextlib.suppress(TimeoutError, Closed):
+        with contextlib.suppress(TimeoutError, Closed, Endless):
             while not self.whole:
                 self._check()
                 self._taken()
@@ -226,6 +238,8 @@ class Line(asyncio.Protocol):
         return b"content-length" not in self.headers and b"transfer-encoding" not in self.headers
 
     def _check(self) -> None:
+        if self._total > LONGEST_BODY:
+            raise Endless
         if self._broken or self.lost:
             raise Closed(stale=self.uses > 1 and not self._heard)
 

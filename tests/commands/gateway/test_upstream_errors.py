@@ -12,6 +12,7 @@ from commands.gateway.upstream import Upstream
 from ledger.families import serving
 from ledger.families.providers import Connection
 from tests.commands.gateway.provider_double import CUT, Piece, Provider, completion, http
+from tests.commands.gateway.provider_double import stream as stream_of
 from tests.commands.gateway.running import HELLO, SECRET, Gateway, configured, streamed
 
 PAGE = b"<html><body>502</body></html>"
@@ -205,3 +206,45 @@ def test_a_key_file_that_is_a_pipe_holds_nothing_up(tmp_path: Path) -> None:
     )
     with pytest.raises(Problem, match="regular file"):
         Upstream().credential(connection)
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b'{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}', "too long"),
+    (b'{"detail":"not here"}', "not here"),
+    (b'{"detail":[{"loc":["body","n"],"msg":"no number","type":"int"},{"msg":"nor this"}]}', "no number; nor this"),
+    (b'{"error":{"message":"inner"},"message":"outer"}', "inner"),
+    (b'{"detail":[1]}', "the provider answered with status 422"),
+])  # fmt: skip
+def test_a_providers_words_are_found_in_other_forms_too(
+    shared_gateway: Gateway, shared_provider: Provider, body: bytes, words: str
+) -> None:
+    shared_provider.script = lambda asked, count: http(422, body)
+    assert shared_gateway.ask().json()["error"]["message"] == words
+
+
+@pytest.mark.parametrize(("body", "code", "words"), [
+    (b'{"error":{"message":"overloaded"}}', "upstream_error", "overloaded"),
+    (b' \n{"message":"overloaded"}', "upstream_error", "overloaded"),
+    (completion(), "upstream_unreadable", "the provider's answer is not what was asked for"),
+    (PAGE, "upstream_unreadable", "the provider's answer is not what was asked for"),
+])  # fmt: skip
+def test_what_comes_whole_where_a_stream_was_asked_for_is_said_in_the_providers_words(
+    shared_gateway: Gateway, shared_provider: Provider, body: bytes, code: str, words: str
+) -> None:
+    shared_provider.script = lambda asked, count: http(200, body)
+    response = shared_gateway.ask(streamed())
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["message"]) == (502, code, words)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_bytes_that_are_no_characters_never_reach_a_client(
+    shared_gateway: Gateway, shared_provider: Provider, *, stream: bool
+) -> None:
+    shared_provider.script = lambda asked, count: [
+        piece.replace(b"WORD", b"\xff\xfeRD") if isinstance(piece, bytes) else piece
+        for piece in (stream_of("WORD") if stream else http(200, completion("WORD")))
+    ]
+    response = shared_gateway.ask(streamed() if stream else HELLO)
+    assert response.status_code == 200
+    assert "\ufffd\ufffdRD" in response.content.decode()

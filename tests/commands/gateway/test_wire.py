@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 
 from commands.gateway import wire
-from commands.gateway.wire import Closed, Line, Lines, Place, Target, Unreachable
+from commands.gateway.wire import Closed, Endless, Line, Lines, Place, Target, Unreachable
 from tests.commands.gateway.provider_double import CUT, Piece, Provider, chunked, http
 
 T = TypeVar("T")
@@ -303,3 +303,33 @@ def test_a_provider_behind_tls_is_asked_only_when_its_certificate_is_good(
                 inside(run)
     finally:
         wire.trust.cache_clear()
+
+
+@pytest.mark.parametrize("piece", [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 8000, b"HTTP/1.1 200 " + b"O" * 8000])
+def test_a_head_without_an_end_is_given_up(provider: Provider, piece: bytes) -> None:
+    endless: list[Piece] = [piece]
+    for _ in range(wire.LONGEST_HEAD // 8000 + 40):
+        endless += [b"x" * 8000, 0.01]
+    with pytest.raises(Closed):
+        talk(provider, [*endless, 20.0], timeout=8.0)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_body_without_an_end_is_given_up(provider: Provider, monkeypatch: pytest.MonkeyPatch, *, whole: bool) -> None:
+    monkeypatch.setattr(wire, "LONGEST_BODY", 2**20)
+    provider.script = lambda _asked, _count: chunked(*[b"x" * 2**17] * 16, ends=False)
+
+    async def taken(line: Line) -> bytes:
+        return b"".join([part async for part in line.parts()])
+
+    async def run(lines: Lines) -> int:
+        target = Target.of(f"{provider.url}/chat")
+        line = await lines.line(target.place)
+        line.ask(target.head + HEAD, b"{}", 5.0)
+        await line.answered()
+        with pytest.raises(Endless):
+            await (line.read() if whole else taken(line))
+        lines.give_back(line)
+        return len(lines._idle[target.place])
+
+    assert inside(run) == 0
