@@ -117,6 +117,7 @@ Commands:
   doctor             Say what the root is like and what needs doing.
   erase              Remove a content for ever, and keep the proof.
   export             Carry a run away in one file.
+  gateway            Keys, limits and usage of the gateway.
   import             Bring in what was made elsewhere.
   ingest             Import traces of many products.
   judge              Label what a judge is compared with.
