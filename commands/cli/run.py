@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
-from commands.cli.options import json_option, non_interactive_option, project_name, root_option
+from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option
 from commands.render.result import Result
 
 HOST, PORT = "127.0.0.1", 8000
+DAY = 24 * 3600
+YEAR = 366 * DAY
 # A routing decision is one small product: a second thread's waiting costs several times what it saves.
 _THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -82,6 +84,19 @@ class ForName(click.ParamType[Any]):
     help="Who is asked when a model that a client named fails or rests; may be given several times.",
 )
 @click.option("--host", default=HOST, show_default=True, help="The address to listen on; others reach it then.")
+@click.option(
+    "--access-log",
+    metavar="FILE|-",
+    help="Append a JSON line for each request, without content, to a file of its owner's only, or print it.",
+)
+@click.option(
+    "--idempotency-retention",
+    type=Count(1, YEAR),
+    default=DAY,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long answers are repeated to their Idempotency-Key.",
+)
 @root_option
 @json_option
 @non_interactive_option
@@ -94,6 +109,8 @@ def command(  # noqa: PLR0913 - one argument an option
     retries: tuple[tuple[str | None, int], ...],
     stand_ins: tuple[tuple[str, str], ...],
     host: str,
+    access_log: str | None,
+    idempotency_retention: int,
     root: Path,
     ghost: bool,
     as_json: bool,
@@ -128,5 +145,5 @@ def command(  # noqa: PLR0913 - one argument an option
     for alias, other in stand_ins:
         others[alias] = (*others.get(alias, ()), other)
     rules = Rules(retries=dict(retries), timeouts=dict(timeouts), stand_ins=others)
-    settings = Settings(root, project, port, ghost, graceful_timeout, rules, host)
+    settings = Settings(root, project, port, ghost, graceful_timeout, rules, host, access_log, idempotency_retention)
     serve(settings, Said(lambda path: result.line("Gateway key file", str(path)), listening, shadowed))

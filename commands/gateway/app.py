@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from commands.gateway import problems, usage
+from commands.gateway.access_log import AccessLog
 from commands.gateway.admission import PAGE, Gate
 from commands.gateway.calls import Call, Desk
 from commands.gateway.exchange import JSON, NOT_CACHED, Ceased, Exchange, Receive, Scope, Send
@@ -35,11 +36,20 @@ _READERS: dict[str, tuple[str, Callable[[bytes], Request]]] = {
 class App:
     """The ASGI application."""
 
-    def __init__(self, desk: Desk, repeats: Repeats, gate: Gate, *, largest_body: int = LARGEST_BODY) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        repeats: Repeats,
+        gate: Gate,
+        *,
+        log: AccessLog | None = None,
+        largest_body: int = LARGEST_BODY,
+    ) -> None:
         self.desk = desk
         self.repeats = repeats
         self.stopping = False
         self._gate = gate
+        self._log = log
         self._largest_body = largest_body
         self._going_on: set[Exchange] = set()
         self._quiet: asyncio.Event | None = None
@@ -63,6 +73,8 @@ class App:
             await exchange.problem(problems.unforeseen())
         finally:
             self._going_on.discard(exchange)
+            if self._log is not None:
+                self._log.note(exchange)
             if self._quiet is not None and not self._going_on:
                 self._quiet.set()
 
@@ -138,6 +150,7 @@ class App:
             key = check_key(exchange, ghost=self.desk.ghost)
             check_content(exchange.header(b"content-type"), exchange.header(b"content-encoding"))
             request = read(await exchange.work(exchange.body(self._largest_body)))
+            exchange.model = request.model
             if key is None:
                 await Call(self.desk, exchange, request, None).run()
             else:

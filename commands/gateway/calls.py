@@ -182,6 +182,7 @@ class Call:
         except serving.NOT_ADMITTED as refusal:
             raise admission.problem_of(refusal, accepted.when) from refusal
         self.exchange.accepted = True
+        self.exchange.alias = way.endpoint.alias
         return True
 
     # A whole answer.

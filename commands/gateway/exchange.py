@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
@@ -15,9 +16,11 @@ Headers = list[tuple[bytes, bytes]]
 T = TypeVar("T")
 
 LONGEST_CORRELATION = 200
+MICRO = 1_000_000
 JSON = (b"content-type", b"application/json")
 EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
 NOT_CACHED = (b"cache-control", b"no-cache")
+clock = time.perf_counter
 
 
 class Ceased(Exception):
@@ -44,6 +47,10 @@ class Exchange:
         self.request_id = ""
         self.identity = ""
         self.shown = ""
+        self.model = self.alias = self.error = ""
+        self.status = self.sent = 0
+        self.streamed = self.replayed = False
+        self.begun = clock()
         self.accepted = False
         self.started = False
         self.finished = False
@@ -58,6 +65,10 @@ class Exchange:
         """Return a header's value."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    def elapsed(self) -> int:
+        """Return the microseconds since the request came."""
+        return int((clock() - self.begun) * MICRO)
 
     @property
     def correlation(self) -> str | None:
@@ -114,6 +125,7 @@ class Exchange:
     async def reply(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole reply."""
         self.started = self.finished = True
+        self.status, self.sent = status, len(body)
         length = (b"content-length", b"%d" % len(body))
         headers = [*headers, length, *self._named()]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
@@ -121,23 +133,27 @@ class Exchange:
 
     async def begin(self, headers: Headers) -> None:
         """Begin a streamed reply."""
-        self.started = True
+        self.started = self.streamed = True
+        self.status = 200
         headers = [EVENTS, NOT_CACHED, *headers, *self._named()]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def pass_on(self, part: bytes) -> None:
         """Send a part of a streamed reply."""
+        self.sent += len(part)
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def finish(self, part: bytes) -> None:
         """Send the last part of a streamed reply."""
         self.finished = True
+        self.sent += len(part)
         await self._send({"type": "http.response.body", "body": part})
 
     async def problem(self, problem: problems.Problem, headers: Headers | None = None) -> None:
         """Say what is wrong: as a reply, or as the last event of a stream that has begun."""
         if self.finished:
             return
+        self.error = problems.name_of(problem)
         if self.started:
             await self.finish(b"data: " + problem.envelope() + b"\n\n")
             return

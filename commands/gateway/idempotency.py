@@ -246,6 +246,7 @@ async def _landing(flight: Flight) -> Ending | None:
 async def _repeat(exchange: Exchange, ending: Ending, request: str | None = None) -> None:
     """Send again what was sent, marked as a repetition."""
     headers = [*ending.headers, REPLAYED]
+    exchange.replayed = True
     if request is not None:
         exchange.request_id = request
     if not ending.streamed:

@@ -15,6 +15,7 @@ import msgspec
 import uvicorn
 import uvloop
 
+from commands.gateway.access_log import AccessLog
 from commands.gateway.admission import Gate
 from commands.gateway.app import App
 from commands.gateway.attempts import Rules, check_rules
@@ -26,7 +27,7 @@ from commands.gateway.keys import digest_of, identity_of, key_file
 from commands.gateway.policy import routed
 from commands.gateway.routing import Directory
 from commands.gateway.upstream import Upstream
-from commands.opening import open_journal
+from commands.opening import now_us, open_journal
 from ledger.errors import Refusal
 from ledger.event import Step
 from ledger.families import policies, providers, serving
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 BACKLOG = 2048
 PARTING, LAST_WORDS = 0.5, 2.0
+ENDING, ENDING_AT_LEAST = 1.5, 0.5  # cut short early enough to record that, part and leave within the time given
+MICRO = 1_000_000
 OLDEST_FIRST = (20_000, 20, 50)
 
 
@@ -62,6 +65,8 @@ class Settings(msgspec.Struct, frozen=True):
     graceful_timeout: float = 30.0
     rules: Rules = Rules()
     host: str = HOST
+    access_log: str | None = None
+    idempotency_retention: int = 86_400
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -168,10 +173,19 @@ class _Running:
         self._upstream.keep_out(key)
         self._upstream.learn_credentials(tuple(journal.state(providers.FAMILY).connections.values()))
         desk = Desk(self._books, self._upstream, directory, ghost=settings.ghost)
-        self._app = App(desk, Repeats(desk), Gate(journal, identity_of(digest_of(key)), self._upstream.keep_out))
+        self._log = None if settings.access_log is None else AccessLog(settings.access_log, now_us, self._cleaned)
+        self._app = App(
+            desk,
+            Repeats(desk, keep_us=settings.idempotency_retention * MICRO),
+            Gate(journal, identity_of(digest_of(key)), self._upstream.keep_out),
+            log=self._log,
+        )
         self._host = settings.host
         self._graceful_timeout = settings.graceful_timeout
         self._server: _Server | None = None
+
+    def _cleaned(self, text: str) -> str:
+        return self._upstream.redactor.text(text)[0]
 
     async def run(self, listener: socket.socket, listening: Callable[[str], None]) -> None:
         """Serve, then record what is still owed."""
@@ -204,6 +218,8 @@ class _Running:
         finally:
             await self._upstream.close()
             await self._books.close()
+            if self._log is not None:
+                self._log.close()
 
     def _told_to_stop(self) -> None:
         """Stop accepting and finish what goes on, for a while; told again, cut it short now."""
@@ -216,7 +232,8 @@ class _Running:
             return
         server.should_exit = True
         self._app.stopping = True
-        asyncio.get_running_loop().call_later(self._graceful_timeout, self._cut_short)
+        rest = max(self._graceful_timeout - ENDING, self._graceful_timeout * ENDING_AT_LEAST)
+        asyncio.get_running_loop().call_later(rest, self._cut_short)
 
     def _cut_short(self) -> None:
         """End what goes on, and then the connections of clients that don't take their last words."""
