@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from commands.render.json_text import harmless
 from ledger.errors import Refusal
 from ledger.families import traces
 from projections.normal_form.written import written
@@ -34,7 +35,7 @@ class ExportNotWritten(Refusal, name="export-not-written", exit_code=200):
 def lines_of(journal: Journal, digests: Sequence[str], advance: Callable[[int], None]) -> Iterator[bytes]:
     """Yield a line for each trace; the journal refuses by name what is erased or damaged."""
     for digest in digests:
-        yield _encode(written(traces.decoded(journal.blob(digest)))) + b"\n"
+        yield harmless(_encode(written(traces.decoded(journal.blob(digest)))).decode()).encode() + b"\n"
         advance(1)
 
 

@@ -12,7 +12,12 @@ _ACTING = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud
 
 def json_text(value: object, *, indent: int | None = None) -> str:
     """Return a value as JSON whose characters are themselves, but for those that act, which are escaped."""
-    return _ACTING.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=indent))
+    return harmless(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def harmless(text: str) -> str:
+    """Return JSON with what acts on a terminal escaped: the same values, read again."""
+    return _ACTING.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
