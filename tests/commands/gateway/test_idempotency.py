@@ -15,7 +15,17 @@ import pytest
 from commands.opening import open_journal
 from ledger.event import Step
 from ledger.families import serving
-from tests.commands.gateway.provider_double import Asked, Piece, Provider, chunk, chunked, completion, http, said
+from tests.commands.gateway.provider_double import (
+    Asked,
+    Piece,
+    Provider,
+    chunk,
+    chunked,
+    completion,
+    http,
+    said,
+    stream,
+)
 from tests.commands.gateway.running import HELLO, Gateway, streamed
 
 REPLAYED = "idempotent-replayed"
@@ -193,6 +203,52 @@ def test_a_crash_in_mid_call_is_recorded_as_ambiguous_and_the_retry_is_a_new_att
     assert state.ambiguous > 0
 
 
+def test_after_a_crash_another_body_is_a_new_attempt_under_another_key(gateway: Gateway, provider: Provider) -> None:
+    provider.script = lambda asked, count: [5.0] if count == 1 else numbered(asked, count)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_ignoring_errors, gateway)
+        provider.wait_for(1)
+        gateway.process.send_signal(signal.SIGKILL)
+        gateway.process.wait()
+    gateway.restart()
+    answer = gateway.ask({**HELLO, "seed": 2}, "k")
+    assert answer.status_code == 200
+    assert REPLAYED not in answer.headers
+    first, second = (asked.headers["idempotency-key"] for asked in provider.asked)
+    assert first != second
+    assert gateway.ask(HELLO, "k").status_code == 409, "the key is the newer body's now"
+    assert gateway.ask({**HELLO, "seed": 2}, "k").content == answer.content
+
+
+def test_streams_that_a_crash_cut_are_asked_for_again_and_then_repeated(gateway: Gateway, provider: Provider) -> None:
+    provider.script = lambda asked, count: chunked(*said("a"), 5.0) if count <= 4 else stream("a", "b")
+    with ThreadPoolExecutor(4) as pool:
+        cut = [pool.submit(gateway.ask, streamed(), f"k{number}") for number in range(4)]
+        provider.wait_for(4)
+        gateway.process.send_signal(signal.SIGKILL)
+        gateway.process.wait()
+        assert all(one.exception() for one in cut)
+        gateway.restart()
+        again = list(pool.map(lambda number: gateway.ask(streamed(), f"k{number}"), range(4)))
+        assert all(one.content.endswith(b"data: [DONE]\n\n") for one in again)
+        assert not any(REPLAYED in one.headers for one in again)
+        keys = [asked.headers["idempotency-key"] for asked in provider.asked]
+        assert sorted(keys[:4]) == sorted(keys[4:])
+        repeated = list(pool.map(lambda number: gateway.ask(streamed(), f"k{number}"), range(4)))
+    assert [one.content for one in repeated] == [one.content for one in again]
+    assert len(provider.asked) == 8
+
+
+def test_many_duplicates_in_two_processes_make_one_call(root: Path, provider: Provider) -> None:
+    provider.script = lambda asked, count: [0.3, *numbered(asked, count)]
+    with Gateway(root) as one, Gateway(root) as other, ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda number: (one, other)[number % 2].ask(HELLO, "k"), range(12)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert sum(REPLAYED not in answer.headers for answer in answers) == 1
+    assert len(provider.asked) == 1
+
+
 def test_a_crash_of_another_process_is_noticed_by_who_waits_for_it(root: Path, provider: Provider) -> None:
     provider.script = lambda asked, count: [30.0] if count == 1 else numbered(asked, count)
     with Gateway(root) as one, Gateway(root) as other, ThreadPoolExecutor(2) as pool:
@@ -281,6 +337,19 @@ def test_after_its_time_a_key_is_free_again(root: Path, provider: Provider) -> N
         assert again.status_code == first.status_code == 200
         assert REPLAYED not in again.headers
         assert len(provider.asked) == 2
+
+
+def test_after_its_time_a_key_may_be_used_for_another_body(root: Path, provider: Provider) -> None:
+    with Gateway(root) as gateway:
+        gateway.ask(HELLO, "k")
+        gateway.stop()
+        _move_back(root, gateway, gateway.events(serving.RequestAccepted)[0])
+        gateway.restart()
+        again = gateway.ask({**HELLO, "seed": 2}, "old")
+        assert again.status_code == 200
+        assert REPLAYED not in again.headers
+        assert gateway.ask(HELLO, "old").status_code == 409
+    assert len(provider.asked) == 2
 
 
 def _move_back(root: Path, gateway: Gateway, accepted: serving.RequestAccepted) -> None:

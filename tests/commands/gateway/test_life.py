@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from ledger.families import serving
-from tests.commands.gateway.provider_double import Provider, chunk, chunked, completion, http, said
+from tests.commands.gateway.provider_double import Provider, chunk, chunked, completion, http, ordinary, said
 from tests.commands.gateway.running import HELLO, SECRET, Gateway, streamed
 
 
@@ -301,6 +301,41 @@ def test_a_journal_that_cannot_be_written_is_a_prompt_503_and_nothing_is_asked(r
         gateway.stop()
         assert not gateway.state().open
         assert len(provider.asked) == 2
+
+
+def test_a_full_disk_is_a_prompt_503_and_what_it_left_owing_is_recorded_when_there_is_room(
+    gateway: Gateway, provider: Provider
+) -> None:
+    import resource  # noqa: PLC0415
+
+    def room(size: int) -> None:
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    assert gateway.ask().status_code == 200
+    room(4096)
+    for body in (HELLO, streamed(), {**HELLO, "model": "none"}):
+        begun = time.monotonic()
+        response = gateway.ask(body, "k")
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "journal_unavailable")
+        assert time.monotonic() - begun < 5
+    assert len(provider.asked) == 1, "nothing is asked that can't be recorded"
+    room(resource.RLIM_INFINITY)
+    assert gateway.ask(HELLO, "k").status_code == 200
+
+    provider.script = lambda asked, count: [0.8, *ordinary(asked, count)]
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(gateway.ask, HELLO, "full meanwhile")
+        provider.wait_for(3)
+        room(4096)
+        assert answer.result().status_code == 503
+        room(resource.RLIM_INFINITY)
+    deadline = time.monotonic() + 10
+    while gateway.state().open and time.monotonic() < deadline:
+        time.sleep(0.1)
+    again = gateway.ask(HELLO, "full meanwhile")
+    assert again.status_code == 200
+    assert again.headers["idempotent-replayed"] == "true"
+    assert len(provider.asked) == 3
 
 
 def test_credentials_come_from_the_environment_of_the_call_and_are_nowhere_in_the_root(gateway: Gateway) -> None:
