@@ -19,6 +19,7 @@ from commands.gateway.calls import Call, Desk
 from commands.gateway.exchange import JSON, NOT_CACHED, Ceased, Exchange, Receive, Scope, Send
 from commands.gateway.idempotency import Repeats, check_key
 from commands.gateway.requests import Request, check_content, read_chat, read_embedding
+from commands.gateway.tracing import Tracer
 from ledger.errors import Refusal
 from ledger.families import serving
 
@@ -43,6 +44,7 @@ class App:
         gate: Gate,
         *,
         log: AccessLog | None = None,
+        tracer: Tracer | None = None,
         largest_body: int = LARGEST_BODY,
     ) -> None:
         self.desk = desk
@@ -50,6 +52,7 @@ class App:
         self.stopping = False
         self._gate = gate
         self._log = log
+        self._tracer = tracer
         self._largest_body = largest_body
         self._going_on: set[Exchange] = set()
         self._quiet: asyncio.Event | None = None
@@ -60,6 +63,8 @@ class App:
             return
         exchange = Exchange(scope, receive, send)
         self._going_on.add(exchange)
+        if self._tracer is not None and not exchange.path.startswith("/health/"):
+            exchange.trace = self._tracer.begin(exchange)
         try:
             self._identify(exchange)
             await self._serve(exchange)
@@ -75,6 +80,8 @@ class App:
             self._going_on.discard(exchange)
             if self._log is not None:
                 self._log.note(exchange)
+            if exchange.trace is not None:
+                exchange.trace.end(exchange)
             if self._quiet is not None and not self._going_on:
                 self._quiet.set()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -222,7 +223,9 @@ class Call:
         await self.desk.books.end(answered, blobs)
 
     async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
-        return await self.way.answered(self.desk.books, self.id, ask, lambda: self.exchange.started)
+        trace, way = self.exchange.trace, self.way
+        asking = ask if trace is None else partial(trace.attempt, way, self.request, ask)
+        return await way.answered(self.desk.books, self.id, asking, lambda: self.exchange.started)
 
     async def _whole(self) -> Answer:
         way = self.way
@@ -236,7 +239,8 @@ class Call:
 
     def _asking(self) -> contextlib.AbstractAsyncContextManager[Line]:
         way = self.way
-        dispatch = Dispatch(way.endpoint.connection, way.outgoing, way.upstream_key(self.claim), way.timeout)
+        trace = "" if self.exchange.trace is None else self.exchange.trace.headers
+        dispatch = Dispatch(way.endpoint.connection, way.outgoing, way.upstream_key(self.claim), way.timeout, trace)
         return self.desk.upstream.ask(dispatch, retried=lambda reason: way.stale(self.desk.books, self.id, reason))
 
     # A stream.

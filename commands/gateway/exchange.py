@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from commands.gateway import problems
+
+if TYPE_CHECKING:
+    from commands.gateway.tracing import Trace
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -17,6 +20,9 @@ T = TypeVar("T")
 
 LONGEST_CORRELATION = 200
 MICRO = 1_000_000
+_PATHS = (
+    "/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/usage", "/usage", "/health/live", "/health/ready",
+)  # fmt: skip
 JSON = (b"content-type", b"application/json")
 EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
 NOT_CACHED = (b"cache-control", b"no-cache")
@@ -51,6 +57,7 @@ class Exchange:
         self.status = self.sent = 0
         self.streamed = self.replayed = False
         self.begun = clock()
+        self.trace: Trace | None = None
         self.accepted = False
         self.started = False
         self.finished = False
@@ -65,6 +72,12 @@ class Exchange:
         """Return a header's value."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
+
+    @property
+    def route(self) -> str:
+        """The path, as far as it is one that the gateway has."""
+        path = self.path
+        return "/v1/models/{model}" if path.startswith("/v1/models/") else path if path in _PATHS else "{other}"
 
     def elapsed(self) -> int:
         """Return the microseconds since the request came."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from commands.gateway.idempotency import Repeats
 from commands.gateway.keys import digest_of, identity_of, key_file
 from commands.gateway.policy import routed
 from commands.gateway.routing import Directory
+from commands.gateway.tracing import tracer
 from commands.gateway.upstream import Upstream
 from commands.opening import now_us, open_journal
 from ledger.errors import Refusal
@@ -174,11 +176,13 @@ class _Running:
         self._upstream.learn_credentials(tuple(journal.state(providers.FAMILY).connections.values()))
         desk = Desk(self._books, self._upstream, directory, ghost=settings.ghost)
         self._log = None if settings.access_log is None else AccessLog(settings.access_log, now_us, self._cleaned)
+        self._tracer = tracer(os.environ, self._cleaned, ghost=settings.ghost)
         self._app = App(
             desk,
             Repeats(desk, keep_us=settings.idempotency_retention * MICRO),
             Gate(journal, identity_of(digest_of(key)), self._upstream.keep_out),
             log=self._log,
+            tracer=self._tracer,
         )
         self._host = settings.host
         self._graceful_timeout = settings.graceful_timeout
@@ -220,6 +224,8 @@ class _Running:
             await self._books.close()
             if self._log is not None:
                 self._log.close()
+            if self._tracer is not None:
+                self._tracer.close()
 
     def _told_to_stop(self) -> None:
         """Stop accepting and finish what goes on, for a while; told again, cut it short now."""

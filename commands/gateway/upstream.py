@@ -45,6 +45,7 @@ class Dispatch(msgspec.Struct, frozen=True):
     outgoing: Outgoing
     key: str | None
     timeout: float
+    trace: str = ""
 
 
 class Upstream:
@@ -146,7 +147,7 @@ class Upstream:
         shown = "" if credential is None else f"Authorization: Bearer {credential}\r\n"
         key = "" if dispatch.key is None else f"Idempotency-Key: {dispatch.key}\r\n"
         length = len(dispatch.outgoing.body)
-        return f"{_SENT_HEADERS}{shown}{key}Content-Length: {length}\r\n\r\n".encode("ascii")
+        return f"{_SENT_HEADERS}{shown}{key}{dispatch.trace}Content-Length: {length}\r\n\r\n".encode("ascii")
 
     async def _refused(self, line: Line) -> UpstreamProblem:
         """Return what a client is told of a provider's error."""
