@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE))
 
-from bench import appending, gateway, ingesting, path, replaying, starting, trials, verifying  # noqa: E402 - the project comes first
+from bench import appending, gateway, ingesting, path, replaying, reporting, starting, trials, verifying  # noqa: E402 - the project comes first
 from commands.render.table import table  # noqa: E402 - as above
 from commands.walkthrough import corpus  # noqa: E402 - as above
 
@@ -43,6 +43,7 @@ def main() -> int:
         bars += gateway.run(places[2], 64 if given.small else 3_200)
         bars += starting.run(places[3], 300 if given.small else 1_000_000)
         bars += replaying.run(places[0] / "root", places[4])
+        bars += reporting.run(places[0] / "root", places[4])
         bars += verifying.run(places[6], 300 if given.small else 100_000, 30 if given.small else 10_000)
         bars += ingesting.run(places[7], traces, 2_000 if given.small else 1_000_000)
         bars += trials.run(places[5], trials.SMALL if given.small else trials.FULL)

@@ -151,7 +151,7 @@ def _rollout(cell: Cell, room: _Room) -> Element:
             h.ol(class_="turns")[[_turn(one, room) for one in cell.turns]]
             if cell.turns
             else h.p["No action was taken."],
-            [h.h4["Closing message"], recorded(cell.final, room.most)] if cell.final is not None else None,
+            [h.h3["Closing message"], recorded(cell.final, room.most)] if cell.final is not None else None,
             [_judged(one, room) for one in cell.judged],
             folded(f"Calls ({len(cell.calls)})", _calls(cell.calls), class_="table") if cell.calls else None,
         ],
@@ -160,6 +160,8 @@ def _rollout(cell: Cell, room: _Room) -> Element:
 
 def _turn(one: Seen, room: _Room) -> Element:
     by = "" if one.by == "world model" else f" (by {one.by})"
+    if one.error and not (one.tool or one.arguments or one.observation):
+        return h.li[recorded(one.said, room.most, "said bad")]
     return h.li[
         recorded(one.said, room.most) if one.said else None,
         h.div["calls ", h.strong[one_line(one.tool) or "(no name)"]],
@@ -172,7 +174,7 @@ def _turn(one: Seen, room: _Room) -> Element:
 def _judged(one: Judged, room: _Room) -> list[Node]:
     given = "no usable score" if one.score is None else in_words(one.score)
     return [
-        h.h4[one_line(f"The judge on {one.axis}: {given}")],
+        h.h3[one_line(f"The judge on {one.axis}: {given}")],
         h.p[one_line(one.problem)] if one.problem else None,
         recorded(one.words, room.most),
     ]

@@ -15,11 +15,12 @@ from commands.render.report_figure import figure
 from commands.render.report_style import STYLE
 from commands.render.report_words import (
     NOT_MEASURED,
-    SCALE,
+    corrected,
     count,
     dollars,
     interval,
     percent,
+    percents,
     plural,
     score,
     signed,
@@ -109,7 +110,7 @@ def _quality(sheet: Sheet) -> list[Node]:
             interval(line.low, line.high),
             dollars(line.cost_a_task),
             _share(line.raw),
-            _corrected(line),
+            corrected(line.corrected),
             f"{count(line.counted)} of {count(line.counted + line.excluded)}",
             count(line.calls),
         )
@@ -168,16 +169,7 @@ def _way(line: Served, incumbent: str) -> str:
 def _share(share: Share | None) -> str:
     if share is None:
         return NOT_MEASURED
-    return f"{share.count} of {share.of} ({percent(share.low)} to {percent(share.high)})"
-
-
-def _corrected(line: Served) -> str:
-    one = line.corrected
-    if one.value is None:
-        return "undefined"
-    if (one.low, one.high) == (0, SCALE):
-        return "any share: labels are too few"
-    return f"{percent(one.value)} ({percent(one.low)} to {percent(one.high)})"
+    return f"{share.count} of {share.of} ({percents(share.low, share.high)})"
 
 
 def _undefined(lines: Sequence[Served]) -> Iterator[Node]:
@@ -194,7 +186,7 @@ def _difference(one: Difference) -> tuple[str, ...]:
     value = percent(one.value) if share else signed(one.value)
     within = interval(one.low, one.high)
     if share and one.low is not None:
-        within = f"{percent(one.low)} to {percent(one.high)}"
+        within = percents(one.low, one.high)
     if one.value == 0 and one.low == 0 and one.high == 0:
         return name, value, within, "exactly none"
     return name, value, within, "shown" if one.shown else "not shown by so few tasks"
@@ -313,7 +305,7 @@ def _spend(sheet: Sheet) -> list[Node]:
     return [
         h.p[
             f"This run itself spent {dollars(own)}; with what building, calibrating and earlier runs spent on the same"
-            f" questions it is {dollars(settled)}{unsure}."
+            f" questions (vectors apart) it is {dollars(settled)}{unsure}."
         ],
         table(
             "Spend by part",

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from commands.render.report_words import NOT_MEASURED, count, dollars, interval, percent, score, signed
+from commands.render.report_words import (
+    NOT_MEASURED,
+    corrected,
+    count,
+    dollars,
+    interval,
+    percent,
+    percents,
+    score,
+    signed,
+)
 from commands.render.table import table
 
 if TYPE_CHECKING:
@@ -53,18 +63,14 @@ def _lines(sheet: Sheet) -> Table:
 
 
 def _line(one: Served) -> tuple[str, ...]:
-    corrected = one.corrected
-    shown = "undefined"
-    if corrected.value is not None:
-        shown = f"{percent(corrected.value)} ({percent(corrected.low)} to {percent(corrected.high)})"
     return (
         one.name,
         score(one.mean),
         interval(one.low, one.high),
         dollars(one.cost_a_task),
         count(one.passed),
-        NOT_MEASURED if one.raw is None else f"{percent(one.raw.low)} to {percent(one.raw.high)}",
-        shown,
+        NOT_MEASURED if one.raw is None else percents(one.raw.low, one.raw.high),
+        corrected(one.corrected),
         count(one.counted),
         count(one.excluded),
         count(one.calls),
@@ -118,9 +124,7 @@ def _calibration(sheet: Sheet) -> Table:
 
 
 def _share(share: Share | None) -> str:
-    return (
-        NOT_MEASURED if share is None else f"{share.count}/{share.of} ({percent(share.low)} to {percent(share.high)})"
-    )
+    return NOT_MEASURED if share is None else f"{share.count}/{share.of} ({percents(share.low, share.high)})"
 
 
 def _spend(sheet: Sheet) -> Table:

@@ -8,6 +8,7 @@ from ledger.money import usd
 
 if TYPE_CHECKING:
     from ledger.money import NanoUSD
+    from projections.calibration import Corrected
 
 SCALE = 1_000_000
 NOT_MEASURED = "not measured"
@@ -44,6 +45,22 @@ def interval(low: int | None, high: int | None) -> str:
 def percent(millionths: int | None) -> str:
     """Return a share in percent with one decimal."""
     return NOT_MEASURED if millionths is None else f"{_decimal(100 * millionths, 1)}%"
+
+
+def percents(low: int | None, high: int | None) -> str:
+    """Return a 95% interval of a share in percent, rounded outwards to one decimal; a dash when there is none."""
+    if low is None or high is None:
+        return "-"
+    return f"{percent(low // 1000 * 1000)} to {percent(-(-high // 1000) * 1000)}"
+
+
+def corrected(one: Corrected) -> str:
+    """Return a share that was corrected for a judge's errors, with its interval, or that none can be given."""
+    if one.value is None:
+        return "undefined"
+    if (one.low, one.high) == (0, SCALE):
+        return "any share: labels are too few"
+    return f"{percent(one.value)} ({percents(one.low, one.high)})"
 
 
 def dollars(nano: NanoUSD | None) -> str:

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from commands.calibrating import run_id
 from commands.comparing.courses import Course, courses
 from commands.replaying.endpoints import Endpoints, base_url_of
 from commands.replaying.runs import recorded_plan
@@ -19,6 +18,7 @@ from commands.reporting.summary import summary
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.families.builds import artifact_id
+from ledger.families.judging import JudgmentRecorded
 from ledger.families.policies import OptimizationStarted
 from projections.calibration import share
 from projections.retrieval import retrieval_text
@@ -113,8 +113,10 @@ class _Reader:
             name = self._build_run(self.plan.build)
             if name is not None:
                 runs[name] = "build"
-        if self.bench is not None:
-            runs[run_id(self.bench.judge, self.bench.sampled)] = "calibration"
+        for item in self.bench.sampled if self.bench is not None else ():
+            for record in self.journal.events(JudgmentRecorded, stream=f"judgment:{item.subject}"):
+                if isinstance(record.event, JudgmentRecorded):
+                    questions[record.event.question] = "calibration"
         return spent(self.journal, Wanted(self.meant.unit.names[0], questions, runs))
 
     def _build_run(self, build: Build) -> str | None:
@@ -153,7 +155,6 @@ class _Reader:
             inputs = self.started.inputs
             yield Origin(what="build", name=inputs.build)
             yield Origin(what="judge setup", name=inputs.setup)
-            yield Origin(what="world model", name=inputs.world_model)
             for rival in inputs.rivals:
                 yield Origin(what=f"candidate {rival.alias}", name=f"{rival.endpoint} at {rival.base_url}")
             yield Origin(what="rules", name=", ".join(inputs.versions))

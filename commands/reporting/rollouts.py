@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CHAT = "chat.completions"
 RULES = "the rules"
+NOBODY = "nobody"
 NOT_REACHED = "not carried out: the rollout ended before"
 
 
@@ -91,7 +92,8 @@ class Rollouts:
                 continue
             reply = self._reply(step)
             if isinstance(reply, str):
-                final = reply
+                gone = Seen(turn=step.turn, said=reply, tool="", arguments="", observation="", error=True, by=NOBODY)
+                turns.append(gone)
                 continue
             said = read_turn(reply)
             if not said.actions:
@@ -119,12 +121,12 @@ class Rollouts:
             reply = self._reply(step)
             read = Misspoken(problem=reply) if isinstance(reply, str) else read_simulation(reply.text)
             if isinstance(read, Misspoken):
-                return read.problem, True, "nobody"
+                return read.problem, True, NOBODY
             return read.observation, read.error, "world model"
         problem = asked.refused(action, self._plan.scene.tools)
         if place >= MOST_CALLS_A_TURN:
             problem = f"error: only the first {MOST_CALLS_A_TURN} calls of a turn are carried out"
-        return (NOT_REACHED, False, "nobody") if problem is None else (problem, True, RULES)
+        return (NOT_REACHED, False, NOBODY) if problem is None else (problem, True, RULES)
 
     def _judged(self, steps: Sequence[Step]) -> list[Judged]:
         """Return what the judge said on each axis, in the last reply to the first question about the cell."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from commands.render.report_words import SCALE, dollars, interval, percent, plural, score, signed
+from commands.render.report_words import SCALE, dollars, interval, percent, percents, plural, score, signed
 
 if TYPE_CHECKING:
     from commands.reporting.sheet import Served, Sheet
@@ -72,12 +72,10 @@ def _cost(sheet: Sheet, routed: Served, incumbent: Served) -> str:
     if saved.value == 0 and saved.low == 0 and saved.high == 0:
         return f"{said} Nothing is saved."
     shown = "" if saved.shown else "; so few tasks don't show whether anything is saved"
-    what = "saves" if saved.value >= 0 else "costs more by"
-    return f"{said} Routing {what} {percent(abs(saved.value))} (95% interval {_percents(saved)}){shown}."
-
-
-def _percents(one: Difference) -> str:
-    return "unknown" if one.low is None else f"{percent(one.low)} to {percent(one.high)}"
+    within = f"(95% interval {percents(saved.low, saved.high)})"
+    if saved.value < 0:
+        return f"{said} Routing costs {percent(-saved.value)} more: the share saved is negative {within}{shown}."
+    return f"{said} Routing saves {percent(saved.value)} {within}{shown}."
 
 
 def _difference(what: str, one: Difference | None, tasks: int) -> str:
@@ -105,7 +103,7 @@ def _passes(routed: Served) -> str:
         return "No routed task counts, so no share of passes is measured."
     said = (
         f"The judge passes {routed.passed:,} of {routed.counted:,} routed tasks"
-        f" (95% interval {percent(routed.raw.low)} to {percent(routed.raw.high)})."
+        f" (95% interval {percents(routed.raw.low, routed.raw.high)})."
     )
     corrected = routed.corrected
     if corrected.value is None:
@@ -114,7 +112,7 @@ def _passes(routed: Served) -> str:
         return f"{said} Labels are too few to say what share people would pass: it could be any."
     return (
         f"{said} Given how often judge and people disagreed, people would pass about {percent(corrected.value)}"
-        f" (95% interval {percent(corrected.low)} to {percent(corrected.high)})."
+        f" (95% interval {percents(corrected.low, corrected.high)})."
     )
 
 
