@@ -170,8 +170,11 @@ def _same(client: _Client) -> _Client:
     return client
 
 
-def load(port: int, clients: int, requests: int, request: Callable[[int, int], bytes]) -> Load:
-    """Let clients ask, each its share of the requests; ``request`` gives the bytes of a client's nth one."""
+def load(port: int, clients: int, requests: int, request: Callable[[int, int], bytes], *, spread: float = 0.0) -> Load:
+    """Let clients ask, each its share of the requests; ``request`` gives the bytes of a client's nth one.
+
+    They begin all at once, or one after the other over ``spread`` seconds.
+    """
     figures = Load(0.0, [], [])
 
     async def run() -> float:
@@ -179,6 +182,7 @@ def load(port: int, clients: int, requests: int, request: Callable[[int, int], b
         started = time.perf_counter()
         asking = [_Client(number, requests // clients, request, figures) for number in range(clients)]
         for client in asking:
+            await asyncio.sleep(spread / clients)
             await loop.create_connection(functools.partial(_same, client), "127.0.0.1", port)
         await asyncio.gather(*(client.done for client in asking))
         return time.perf_counter() - started
