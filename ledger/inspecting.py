@@ -28,6 +28,18 @@ class Lost(NamedTuple):
     reason: str
 
 
+class Deviant(NamedTuple):
+    """What an event's bytes say, where its columns say something else; the id alone when they are illegible."""
+
+    seq: int
+    origin: Any
+    id: bytes | None
+    kind: str | None
+    stream: str | None
+    version: int | None
+    key: str | None
+
+
 class Inspected(Store):
     """A journal that may be damaged."""
 
@@ -39,8 +51,23 @@ class Inspected(Store):
 
     def events(self, after: int, upto: int) -> Iterator[Rows | Lost]:
         """Return events in order, many at once, their columns as they are."""
+        return _readable(self._fetch_events, after, upto)
+
+    def before_first(self) -> Iterator[Rows | Lost]:
+        """Return the events at places below 1, where none should be; what can't be read there isn't narrowed down."""
+        low = FIRST
+        try:
+            while rows := self._fetch_events(low, 0):
+                yield rows
+                low = max(rows[0][0], rows[-1][0])
+        except BUSY:
+            raise
+        except DISK_ERRORS as error:
+            yield Lost(FIRST, 0, str(error))
+
+    def _fetch_events(self, low: int, high: int) -> Rows:
         query = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
-        return _readable(lambda low, high: self._fetch(query, "events", "seq", low, high), after, upto)
+        return self._fetch(query, "events", "seq", low, high)
 
     def blobs(self, upto: int) -> Iterator[Rows | Lost]:
         """Return rowid, digest, size, codec and bytes of every blob up to a row."""
@@ -71,10 +98,6 @@ class Inspected(Store):
         except UnicodeDecodeError:
             stored = self._connection.execute(f"SELECT CAST({name} AS BLOB) FROM {table} WHERE {place} = ?", (row,)).get  # noqa: S608 - as above
             return cast("bytes", stored).decode(errors="backslashreplace")
-
-    def before_first(self) -> list[int]:
-        """Return the positions below 1, which no event has."""
-        return [cast("int", row[0]) for row in self._connection.execute("SELECT seq FROM events WHERE seq < 1")]
 
     def own_before(self, upto: int) -> int:
         """Return the position of the last event of the journal's own origin up to a position."""
@@ -111,21 +134,25 @@ class Inspected(Store):
         query = "SELECT rowid, digest FROM blobs WHERE rowid <= ? ORDER BY rowid"
         return iter(cast("Iterator[tuple[int, Any]]", self._connection.execute(query, (upto,))))
 
-    def keyed(self, kind: str, key: str) -> list[bytes]:
-        """Return the bytes of events of any origin that have the kind and the key."""
-        query = "SELECT bytes FROM events WHERE key = ? AND kind = ?"
-        return [cast("bytes", row[0]) for row in self._connection.execute(query, (key, kind))]
+    def keyed(self, kind: str, key: str) -> list[int]:
+        """Return the positions of events of any origin that have the kind and the key."""
+        query = "SELECT seq FROM events WHERE key = ? AND kind = ?"
+        return [cast("int", row[0]) for row in self._connection.execute(query, (key, kind))]
 
-    def repeated(self) -> Iterator[tuple[str, list[int]]]:
-        """Return what must be unique and isn't, reading the table and not the indexes that should have seen to it."""
-        for what, columns in (
-            ("id", "id, origin"),
-            ("version", "stream, version, origin"),
-            ("key", "key, kind, origin"),
-        ):
+    def repeated(self, deviants: Sequence[Deviant]) -> Iterator[tuple[str, list[int]]]:
+        """Return what must be unique and isn't, reading the table and not the indexes that should have seen to it.
+
+        Of events that say something else than their columns, what they say counts.
+        """
+        self._connection.execute("CREATE TEMP TABLE said (seq, origin, id, kind, stream, version, key)")
+        self._connection.executemany("INSERT INTO said VALUES (?, ?, ?, ?, ?, ?, ?)", deviants)
+        for what, columns in (("id", "id"), ("version", "stream, version"), ("key", "key, kind")):
             query = (
-                f"SELECT group_concat(seq) FROM events NOT INDEXED WHERE {columns.split(',')[0]} IS NOT NULL"  # noqa: S608 - our own column names, no input
-                f" GROUP BY {columns} HAVING count(*) > 1"
+                f"WITH every AS (SELECT seq, origin, {columns} FROM events NOT INDEXED"  # noqa: S608 - our own column names, no input
+                " WHERE seq NOT IN (SELECT seq FROM said)"
+                f" UNION ALL SELECT seq, origin, {columns} FROM said)"
+                f" SELECT group_concat(seq) FROM every WHERE {columns.split(',')[0]} IS NOT NULL"
+                f" GROUP BY {columns}, origin HAVING count(*) > 1"
             )
             for row in self._connection.execute(query):
                 yield what, sorted(map(int, str(row[0]).split(",")))
@@ -157,7 +184,7 @@ def _readable(fetch: Callable[[int, int], Rows], after: int, upto: int) -> Itera
         try:
             while rows := fetch(low, high):
                 yield rows
-                low = rows[-1][0]
+                low = max(rows[0][0], rows[-1][0])  # a damaged table can go backwards
         except BUSY:
             raise
         except DISK_ERRORS as error:

@@ -12,6 +12,7 @@ import msgspec
 from ledger import canonical, digests, refusals
 from ledger.event import KINDS, OLDER, Event, Family, Older
 from ledger.kinds import RELEASE
+from ledger.legible import ILLEGIBLE
 
 if TYPE_CHECKING:
     from ledger.store import Row
@@ -65,7 +66,11 @@ class Recorded:
     @property
     def envelope(self) -> Envelope:
         if self._envelope is None:
-            self._envelope = _envelopes.decode(self.bytes)
+            try:
+                self._envelope = _envelopes.decode(self.bytes)
+            except ILLEGIBLE as error:
+                meaning = f"event {self.seq} is no event: {error}"
+                raise refusals.JournalDamaged(Path("ledger.db"), self.seq, meaning) from error
         return self._envelope
 
     @property
@@ -93,7 +98,7 @@ def decode(kind: str, stored: bytes, seq: int) -> Event:
         decoder = _decoders[kind] = msgspec.json.Decoder(shape)
     try:
         body = decoder.decode(stored).body
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except ILLEGIBLE as error:
         raise refusals.JournalDamaged(Path("ledger.db"), seq, f"event {seq} is no {kind}: {error}") from error
     return body.upcast() if isinstance(body, Older) else cast("Event", body)
 

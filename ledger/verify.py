@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import apsw
 import msgspec
 from blake3 import blake3
 
 from ledger import digests, refusals
 from ledger.digests import CHAIN, LEAF
-from ledger.inspecting import BUSY, Inspected, Lost, Rows
-from ledger.recorded import ERASED_KIND, Envelope, references
+from ledger.inspecting import BUSY, Deviant, Inspected, Lost, Rows
+from ledger.legible import Whole, columns_hold, is_name, legible
+from ledger.recorded import ERASED_KIND
 from ledger.store import DISK_ERRORS, OWN
-
-_envelope = msgspec.json.Decoder(Envelope).decode
 
 FINDINGS = {
     "unreadable": "SQLite can't read a part of the file",
@@ -49,9 +50,6 @@ IMPORTED_KIND = "bundle-imported@1"
 UNKNOWN = object()  # the head after an event that isn't there
 STREAMS_REMEMBERED = 50_000
 SPARSE = 64  # rows of blobs are numbered one by one, but contents may have been erased
-QUOTES = 12  # in the end of an event's bytes, from its key on; two more around a key that isn't null
-TEXT_OR_NULL = {str, type(None)}
-_MARK = b'"blob":"b3:'
 
 
 class Finding(NamedTuple):
@@ -72,11 +70,20 @@ def verify(path: Path, *, full: bool = False, after: int = 0, vfs: str | None = 
 
     ``full`` also reads every blob and lets SQLite check its own structures. Refuses by name what is no journal.
     """
-    store = Inspected(path, vfs=vfs)
+    try:
+        store = Inspected(path, vfs=vfs)
+    except refusals.StorageFailed as error:
+        if not isinstance(error.__cause__, apsw.CorruptError):
+            raise
+        return [_nowhere_readable(error.__cause__)]
     try:
         return _Check(store, full=full, after=after).run()
     finally:
         store.close()
+
+
+def _nowhere_readable(error: apsw.CorruptError) -> Finding:
+    return Finding("unreadable", 0, "ledger.db", f"SQLite can't read any of the file: {error}", RESTORE)
 
 
 class _Check:
@@ -94,6 +101,8 @@ class _Check:
         self.expected = after + 1
         self.head: object = bytes(32)  # before the expected event
         self.versions: dict[str, int] = {}
+        self.deviants: list[Deviant] = []  # events that say something else than their columns
+        self.erased: set[bytes] = set()
         self.bad: dict[object, str] = {}
         self.named: dict[bytes, list[int]] = {}
         self.referred = bytearray()  # a bit for each row of blobs
@@ -108,7 +117,8 @@ class _Check:
             parts.append(self._structure)
         for part in parts:
             self._part(part)
-        if any(finding.name in ("schema-changed", "structure-damaged") for finding in self.findings):
+        damaged = any(finding.name in ("schema-changed", "structure-damaged") for finding in self.findings)
+        if self.deviants or damaged:
             self._part(self._repeated)  # otherwise the indexes saw to it
         return sorted(self.findings, key=lambda finding: (finding.seq, finding.name))
 
@@ -148,9 +158,9 @@ class _Check:
             self._add("structure-damaged", 0, "ledger.db", f"SQLite's own check says: {line}")
 
     def _repeated(self) -> None:
-        for what, seqs in self.store.repeated():
-            listed = ", ".join(map(str, seqs))
-            self._add("recorded-twice", seqs[-1], f"ledger.db, {what}", f"events {listed} have the same {what}")
+        for what, seqs in self.store.repeated(self.deviants):
+            for seq in seqs[1:]:
+                self._add("recorded-twice", seq, f"event {seq}", f"{refusals.sequence(seqs)} have the same {what}")
 
     # The events.
 
@@ -161,10 +171,8 @@ class _Check:
             self.head = before[2] if before else UNKNOWN
             for origin in self.store.origins_of(self.store.own_before(self.after), self.after):
                 self._await(origin)
-        else:
-            for seq in self.store.before_first():
-                self._add_event("event-misplaced", seq, "stands before the first")
-        for rows in self.store.events(self.after, self.last):
+        first = () if self.after else self.store.before_first()
+        for rows in chain(first, self.store.events(self.after, self.last)):
             if isinstance(rows, Lost):
                 self._lost(rows)
             elif not self._all_hold(rows):
@@ -174,6 +182,9 @@ class _Check:
             self._missing(self.last)
 
     def _lost(self, lost: Lost) -> None:
+        if lost.upto < 1:
+            self._add("unreadable", 0, "events", f"whether events stand before 1 can't be read: {lost.reason}")
+            return
         if lost.after + 1 == lost.upto:
             self._add_event("unreadable", lost.upto, f"can't be read from the file: {lost.reason}")
         else:
@@ -209,13 +220,16 @@ class _Check:
             map(eq, heads, [blake3(CHAIN + head + ident).digest() for head, ident in zip(before, ids, strict=True)])
         ):
             return False
+        named: list[tuple[int, list[str]]] = []
         if not (
-            self._all_legible(stored)
-            and _columns_hold(kinds, streams, versions, keys, stored)
+            set(map(type, versions)) == {int}
+            and columns_hold(zip(seqs, kinds, streams, versions, keys, stored, strict=True), named)
             and self._versions_hold(seqs, streams, versions)
         ):
             return False
-        self._refer((seq, one) for seq, one in zip(seqs, stored, strict=True) if _MARK in one)
+        self._refer(named)
+        if ERASED_KIND in kinds:
+            self._note_erased(key for kind, key in zip(kinds, keys, strict=True) if kind == ERASED_KIND)
         self.expected, self.head = seqs[-1] + 1, heads[-1]
         return True
 
@@ -223,15 +237,6 @@ class _Check:
         return (
             not self.pending and OWN in self.origins and set(map(type, origins)) == {int} and set(origins) == {OWN}
         ) and IMPORTED_KIND not in kinds
-
-    def _all_legible(self, stored: Iterable[bytes]) -> bool:
-        if self.full:
-            try:
-                for one in stored:
-                    _envelope(one)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return False
-        return True
 
     def _versions_hold(self, seqs: Sequence[int], streams: Sequence[str], versions: Sequence[int]) -> bool:
         reached: dict[str, int] = {}
@@ -264,31 +269,39 @@ class _Check:
 
     def _event(self, row: Sequence[Any]) -> None:
         seq, ident, head, stored, origin = row[0], row[1], row[2], row[7], row[8]
-        if seq < self.expected:
-            self._add_event("event-misplaced", seq, "stands behind others of its place")
-            return
-        if seq > self.expected:
+        placed = seq >= self.expected
+        if not placed:
+            self._add_event("event-misplaced", seq, "stands before the first, or behind others of its place")
+        elif seq > self.expected:
             self._missing(seq - 1)
             self.head = UNKNOWN
-        if not isinstance(stored, bytes) or digests.event_id(stored) != ident:
+        derived = digests.event_id(stored) if isinstance(stored, bytes) else None
+        if derived is None or derived != ident:
             self._add_event("event-changed", seq, "is not what was recorded")
-        elif self.head is not UNKNOWN and not (
-            isinstance(self.head, bytes) and digests.chained(self.head, ident) == head
-        ):
+        elif placed and self.head is not UNKNOWN and not self._follows(ident, head):
             self._add_event("chain-broken", seq, f"doesn't follow event {seq - 1}: its head differs")
-        self.expected, self.head = seq + 1, head
-        try:
-            event = _envelope(stored if isinstance(stored, bytes) else b"")
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        if placed:
+            self.expected, self.head = seq + 1, head
+        event, named = (legible(stored) if isinstance(stored, bytes) else None) or (None, [])
+        if event is None:
             self._add_event("event-illegible", seq, "is no event in canonical JSON")
-            event = None
         self._origin(seq, origin, event)
         if event is not None:
             self._columns(seq, row, event)
             self._version(seq, origin, event)
-            self._refer([(seq, stored)])
+            self._refer([(seq, named)])
+            self._note_erased([event.key] if event.kind == ERASED_KIND else [])
+        said = (event.kind, event.stream, event.version, event.key) if event else (None, None, None, None)
+        if said != tuple(row[3:7]) or derived != ident:
+            self.deviants.append(Deviant(seq, origin, derived, *said))
 
-    def _columns(self, seq: int, row: Sequence[Any], event: Envelope) -> None:
+    def _follows(self, ident: bytes, head: object) -> bool:
+        return isinstance(self.head, bytes) and digests.chained(self.head, ident) == head
+
+    def _note_erased(self, keys: Iterable[str | None]) -> None:
+        self.erased.update(digests.raw(key) for key in keys if key is not None and is_name(key))
+
+    def _columns(self, seq: int, row: Sequence[Any], event: Whole) -> None:
         pairs = zip(("kind", "stream", "version", "key"), row[3:7], strict=True)
         for name, said in pairs:
             stored = getattr(event, name)
@@ -300,7 +313,7 @@ class _Check:
                     f"the column {name} of event {seq} says {said!r}, but the event says {stored!r}",
                 )
 
-    def _version(self, seq: int, origin: object, event: Envelope) -> None:
+    def _version(self, seq: int, origin: object, event: Whole) -> None:
         if origin != OWN:
             return  # a part of another journal was imported: its streams have gaps
         before = self._reached(event.stream, seq, event.version)
@@ -315,7 +328,7 @@ class _Check:
 
     # Origins.
 
-    def _origin(self, seq: int, origin: object, event: Envelope | None) -> None:
+    def _origin(self, seq: int, origin: object, event: Whole | None) -> None:
         if origin not in self.origins:
             self._add_event("origin-unknown", seq, "comes from no known origin")
         self.seen.add(origin)
@@ -343,6 +356,8 @@ class _Check:
             self._add_event(
                 "origin-unannounced", self.last, f"ends the journal, and nothing announces {_counted(waiting)}"
             )
+        if OWN not in self.origins:
+            self._add("origin-unknown", 0, f"origins, {OWN}", "the journal has no name of its own")
         if not self.after:
             for number in sorted(self.origins.keys() - self.seen - {OWN}):
                 name = self.origins[number]
@@ -350,12 +365,12 @@ class _Check:
 
     # The contents.
 
-    def _refer(self, events: Iterable[tuple[int, bytes]]) -> None:
+    def _refer(self, events: Iterable[tuple[int, list[str]]]) -> None:
         """Note which contents events name, and who names those that aren't there or aren't what they should be."""
         found: dict[bytes, list[int]] = {}
-        for seq, stored in events:
-            for name in references(stored):
-                found.setdefault(digests.raw(name.decode()), []).append(seq)
+        for seq, names in events:
+            for name in names:
+                found.setdefault(digests.raw(name), []).append(seq)
         places = self.store.blob_places(list(found))
         for digest, seqs in found.items():
             place = places.get(digest)
@@ -388,7 +403,7 @@ class _Check:
             name = digests.named(digest)
             if digest in self.bad:
                 self._add_blob("content-damaged", name, "isn't what its digest says", seqs)
-            elif not self._erased(name):
+            elif digest not in self.erased and not self._erased_before(name):
                 self._add_blob("content-missing", name, "is missing", seqs)
         for key, place in self.bad.items():
             if key not in self.named:
@@ -401,44 +416,17 @@ class _Check:
         for row, digest in self.store.blob_rows(self.blobs):
             near = 0 < row < 8 * len(self.referred)
             there = self.referred[row >> 3] & 1 << (row & 7) if near else row in self.far
-            if not there and digest not in self.bad and row not in self.bad:
+            if not there:
                 shown = digests.named(digest) if isinstance(digest, bytes) else "of no digest"
                 self._add("content-unreferred", 0, f"blob {row}", f"no event names the content {shown}")
 
-    def _erased(self, name: str) -> bool:
-        """Tell whether an event says that a content was removed on purpose."""
-        for stored in self.store.keyed(ERASED_KIND, name):
-            try:
-                event = _envelope(stored)
-            except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
-                continue
-            if (event.kind, event.key) == (ERASED_KIND, name):
-                return True
-        return False
+    def _erased_before(self, name: str) -> bool:
+        """Tell whether an event among those that are trusted says that a content was removed on purpose."""
+        return bool(self.after) and any(seq <= self.after for seq in self.store.keyed(ERASED_KIND, name))
 
     def _add_blob(self, name: str, digest: str, how: str, seqs: list[int]) -> None:
         events = refusals.sequence(seqs)
         self._add(name, seqs[0], f"blobs, for {events}", f"the content {digest} {how}; it belongs to {events}", RESTORE)
-
-
-def _columns_hold(
-    kinds: Sequence[object],
-    streams: Sequence[object],
-    versions: Sequence[object],
-    keys: Sequence[object],
-    stored: Sequence[bytes],
-) -> bool:
-    """Tell whether the bytes end with what the columns say; False also for text that JSON writes with escapes."""
-    if set(map(type, kinds)) | set(map(type, streams)) != {str} or set(map(type, versions)) != {int}:
-        return False
-    if not set(map(type, keys)) <= TEXT_OR_NULL:
-        return False
-    for kind, stream, version, key, one in zip(kinds, streams, versions, keys, stored, strict=True):
-        quoted = "null" if key is None else f'"{key}"'
-        end = f',"key":{quoted},"kind":"{kind}","stream":"{stream}","version":{version}}}'
-        if end.count('"') != QUOTES + 2 * (key is not None) or "\\" in end or not one.endswith(end.encode()):
-            return False
-    return True
 
 
 def _plain(size: object, codec: object, stored: object) -> bytes | None:
@@ -467,11 +455,11 @@ class _Announcement(msgspec.Struct):
     origins: list[_Counted]
 
 
-def _announced(event: Envelope) -> list[list[Any]] | None:
+def _announced(event: Whole) -> list[list[Any]] | None:
     """Return what an event says stands before it, origins without events left out; None when it says nothing."""
     try:
-        body = msgspec.json.decode(event.body, type=_Announcement)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        body = msgspec.convert(event.body, _Announcement)
+    except msgspec.ValidationError:
         return None
     return [[counted.origin, counted.events] for counted in body.origins if counted.events]
 

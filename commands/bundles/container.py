@@ -11,6 +11,7 @@ from typing import IO, Literal
 
 import msgspec
 
+from commands.bundles import form
 from commands.whole_file import FileUnwritable
 from ledger import digests
 from ledger.errors import Refusal
@@ -24,9 +25,6 @@ MOST_EVENT = 4 << 20
 MOST_CONTENT = 256 << 20
 LONGEST_WORD = 200
 _CONTENT = re.compile(r"contents/[0-9a-f]{64}")
-_DATE = (1980, 1, 1, 0, 0, 0)
-_UNIX = 3
-_MODE = 0o100600 << 16
 
 
 class BundleRefused(Refusal, name="bundle-refused", exit_code=241):
@@ -72,9 +70,7 @@ class Writing:
 
     def add(self, name: str, content: bytes) -> None:
         """Add a member."""
-        info = zipfile.ZipInfo(name, _DATE)
-        info.create_system, info.external_attr = _UNIX, _MODE
-        self._archive.writestr(info, content)
+        self._archive.writestr(form.member(name), content)
 
     def finish(self) -> None:
         """Put the file in its place."""
@@ -121,6 +117,7 @@ class Opened:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, OverflowError) as error:
             raise BundleRefused(path, f"it is no archive that can be read ({error})") from error
         self._members = self._looked_at(infos, os.fstat(file.fileno()).st_size)
+        self._hold_form(file)
 
     def _looked_at(self, infos: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
         members: dict[str, zipfile.ZipInfo] = {}
@@ -139,6 +136,26 @@ class Opened:
             if name not in members:
                 raise self.refused(f"it has no {name}")
         return members
+
+    def _hold_form(self, file: IO[bytes]) -> None:
+        """Refuse an archive that isn't, byte for byte, the one that `packed` makes of these members."""
+        names = [info.filename for info in self._archive.infolist()]
+        if names != [name for name in (MANIFEST, EVENTS, PROOF, *VERIFIERS) if name in self._members] + sorted(
+            name for name in names if name.startswith(CONTENTS)
+        ):
+            raise self.refused("its members aren't in order")
+        place, members = 0, []
+        for read in self._archive.infolist():
+            before, info = form.header(read)
+            info.header_offset = place
+            file.seek(place)
+            if read.header_offset != place or file.read(len(before)) != before:
+                raise self.refused(f"{read.filename} doesn't begin as it should, or where it should")
+            place += len(before) + read.file_size
+            members.append(info)
+        file.seek(place)
+        if file.read() != form.end(members, place):
+            raise self.refused("its members have other dates, modes or notes, or there is more in it than they")
 
     def refused(self, problem: str) -> BundleRefused:
         """Return the refusal of this bundle."""

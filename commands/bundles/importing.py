@@ -17,8 +17,10 @@ from ledger import canonical, digests
 from ledger.drafts import Foreign
 from ledger.event import Blobs, Event
 from ledger.families.imports import BundleImported, Carried, Counted
+from ledger.legible import legible
 from ledger.merkle import Checkpoint, NotACheckpoint
-from ledger.recorded import ERASED_KIND, decode, envelope, references
+from ledger.recorded import ERASED_KIND, decode, references
+from ledger.refusals import JournalDamaged
 
 if TYPE_CHECKING:
     from ledger.journal import Journal
@@ -78,6 +80,8 @@ def verify(bundle: Opened) -> Verified:
         nodes = [bytes.fromhex(node) for node in places.nodes]
     except (msgspec.MsgspecError, NotACheckpoint, ValueError) as error:
         raise bundle.refused(f"its proof or its checkpoint can't be read ({error})") from error
+    if canonical.encode(places) != proof:
+        raise bundle.refused("its proof isn't in canonical form")
     read = _Events(bundle)
     leaves = list(read.ids())
     if len(leaves) != manifest.events:
@@ -108,17 +112,17 @@ class _Events:
 
     def _look_at(self, number: int, stored: bytes) -> None:
         try:
-            outer = envelope(stored)
-            if canonical.encode(msgspec.json.decode(stored)) != stored:
-                raise self.bundle.refused(f"event {number} isn't in canonical form")
+            outer, named = legible(stored) or (None, [])
+            if outer is None:
+                raise self.bundle.refused(f"event {number} is no event in canonical form")
             event = decode(outer.kind, stored, number) if outer.kind in self.kinds else None
-        except (msgspec.MsgspecError, canonical.NotCanonical, UnicodeDecodeError) as error:
+        except JournalDamaged as error:
             raise self.bundle.refused(f"event {number} can't be read ({error})") from error
         if event is None:
             raise self.bundle.refused(f"event {number} is of a kind that this release doesn't know: {outer.kind[:80]}")
         if (event.stream, event.key) != (outer.stream, outer.key) or outer.version < 1:
             raise self.bundle.refused(f"event {number} isn't in the stream, or under the key, that its facts give")
-        self.named.update(found.decode() for found in references(stored))
+        self.named.update(named)
         if outer.kind == ERASED_KIND and outer.key is not None:
             self.erased.add(outer.key)
         if outer.kind == "report-published@1":

@@ -26,7 +26,8 @@ def command(root: Path, after: int, *, full: bool, as_json: bool) -> int:
 
     is_there(root, NAME)  # refuses a name that none can have
     findings = verify(root / NAME, full=full, after=after)
-    if (root / FOLDER).is_dir():
+    readable = not any(one.name == "unreadable" for one in findings)
+    if readable and (root / FOLDER).is_dir():
         from commands.families import all_families  # noqa: PLC0415 - all events are folded again: only if there is need
 
         findings += [Finding(one.name, 0, *one[1:]) for one in differences(root / NAME, all_families())]

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
-    """Print findings, three lines each, or one JSON object."""
+    """Print findings, or one JSON object. A finding's line is its name, its event and its meaning; two more follow."""
     if as_json:
         rows = [finding._asdict() for finding in findings]
         click.echo(json_text({"well": not findings, "findings": rows}, indent=2))
         return
     for finding in findings:
-        click.echo(f"{one_line(finding.meaning)}\n  in {one_line(finding.place)}\n  {one_line(finding.remedy)}")
+        click.echo(f"{finding.name} {finding.seq} {one_line(finding.meaning)}")
+        click.echo(f"  in {one_line(finding.place)}\n  {one_line(finding.remedy)}")

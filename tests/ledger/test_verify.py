@@ -21,6 +21,7 @@ from ledger.event import Step
 from ledger.families import contents
 from ledger.inspecting import Inspected, Rows
 from ledger.journal import Journal
+from ledger.recorded import Recorded
 from ledger.verify import Finding, verify
 from tests.ledger.notes import NOTES, TALLY, CloseTally, note, opened, tamper, worded
 from tests.ledger.test_origins import THERE, admitted, spent
@@ -99,17 +100,33 @@ def test_each_bit_of_an_event_matters(root: Path) -> None:
         ("UPDATE blobs SET bytes = zeroblob(9)", [("content-damaged", 5)]),
         ("UPDATE blobs SET size = size - 1", [("content-damaged", 5)]),
         (f"UPDATE blobs SET codec = 'plain', bytes = x'{WORDS[::-1].encode().hex()}'", [("content-damaged", 5)]),
-        ("INSERT INTO blobs VALUES (zeroblob(32), 0, 'plain', x'')", [("content-damaged", 0)]),
+        (
+            "INSERT INTO blobs VALUES (zeroblob(32), 0, 'plain', x'')",
+            [("content-damaged", 0), ("content-unreferred", 0)],
+        ),
         (
             f"INSERT INTO blobs VALUES (x'{digests.raw(digests.content_digest(b'x')).hex()}', 1, 'plain', x'78')",
             [("content-unreferred", 0)],
         ),
-        ("DELETE FROM origins", [("origin-unknown", seq) for seq in range(1, 10)]),
+        ("DELETE FROM origins", [("origin-unknown", seq) for seq in range(10)]),
         ("INSERT INTO origins VALUES (2, 'example.org/other')", [("origin-unused", 0)]),
-        ("UPDATE events SET seq = 0 WHERE seq = 9", [("event-misplaced", 0)]),
+        (
+            "UPDATE events SET seq = 0 WHERE seq = 9",
+            [("event-misplaced", 0), ("version-wrong", 0), ("version-wrong", 7)],
+        ),
+        (
+            "UPDATE events SET seq = 0, key = 'z', id = zeroblob(32) WHERE seq = 9",
+            [
+                ("column-changed", 0),
+                ("event-changed", 0),
+                ("event-misplaced", 0),
+                ("version-wrong", 0),
+                ("version-wrong", 7),
+            ],
+        ),
         (
             "UPDATE events SET seq = -4 WHERE seq = 1",
-            [("event-misplaced", -4), ("event-missing", 1), ("version-wrong", 2)],
+            [("event-misplaced", -4), ("event-missing", 1)],
         ),
         ("UPDATE events SET seq = 4611686018427387904 WHERE seq = 9", [("event-missing", 9)]),
         ("UPDATE events SET head = x'00' WHERE seq = 9", [("chain-broken", 9)]),
@@ -119,7 +136,10 @@ def test_each_bit_of_an_event_matters(root: Path) -> None:
         ('UPDATE events SET key = stream || \'","kind":"\' || kind WHERE seq = 3', [("column-changed", 3)]),
         ("UPDATE blobs SET size = -1", [("content-damaged", 5)]),
         ("UPDATE blobs SET rowid = 4611686018427387904", []),
-        ("UPDATE blobs SET digest = x'00'", [("content-damaged", 0), ("content-missing", 5)]),
+        (
+            "UPDATE blobs SET digest = x'00'",
+            [("content-damaged", 0), ("content-unreferred", 0), ("content-missing", 5)],
+        ),
     ],
 )
 def test_each_change_is_found_and_named(root: Path, damage: str, expected: list[tuple[str, int]]) -> None:
@@ -421,16 +441,16 @@ def test_a_changed_origin_is_found(joined: Path, damage: str, expected: list[tup
 def test_the_document_names_every_finding() -> None:
     text = Path(__file__).parents[2].joinpath("docs/format.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([a-z-]+)` \|", text.split("## What must hold", 1)[1].split("##", 1)[0], re.MULTILINE)
-    assert listed == ["not-a-journal", "journal-too-new", *verifying.FINDINGS]
+    assert listed == ["not-a-journal", "journal-too-new", "journal-too-old", *verifying.FINDINGS]
 
 
-def forged(root: Path, stored: bytes, kind: str, stream: str, *, origin: int = 1) -> None:
+def forged(root: Path, stored: bytes, kind: str, stream: str, *, origin: int = 1, key: str | None = None) -> None:
     """Append bytes with an id and a head that fit, as whoever can write the file could."""
     journal = Inspected(root / "ledger.db")
     seq, head = journal.last()
     ident = digests.event_id(stored)
     journal.begin()
-    journal.insert([(seq + 1, ident, digests.chained(head, ident), kind, stream, 1, None, stored, origin)])
+    journal.insert([(seq + 1, ident, digests.chained(head, ident), kind, stream, 1, key, stored, origin)])
     journal.commit()
     journal.close()
 
@@ -438,10 +458,161 @@ def forged(root: Path, stored: bytes, kind: str, stream: str, *, origin: int = 1
 END = b',"cause":null,"key":null,"kind":"test-note-taken@1","stream":"note:%s","version":1}'
 
 
-def test_bytes_that_only_end_like_an_event_are_illegible_to_a_full_check(root: Path) -> None:
-    forged(root, b'{"actor":"t","at":1,"body":{no JSON}' + END % b"z", "test-note-taken@1", "note:z")
-    assert check(root, full=False) == []
-    assert [finding[:2] for finding in check(root)] == [("event-illegible", 10)]
+UNCANONICAL = {
+    "no JSON": b"{no JSON}",
+    "no object": b"[]",
+    "a byte that is no UTF-8": b'{"a":"\xff"}',
+    "a surrogate in UTF-8": b'{"a":"\xed\xa0\x80"}',
+    "a lone surrogate": b'{"a":"\\ud800"}',
+    "a member twice": b'{"a":1,"a":1}',
+    "members out of order": b'{"b":1,"a":1}',
+    "a space": b'{"a": 1}',
+    "a line feed": b'{"a":\n1}',
+    "a float": b'{"a":1.5}',
+    "a float that is whole": b'{"a":1.0}',
+    "an exponent": b'{"a":1e5}',
+    "no number": b'{"a":NaN}',
+    "a zero with a sign": b'{"a":-0}',
+    "a leading zero": b'{"a":01}',
+    "an integer above": b'{"a":9007199254740992}',
+    "an integer below": b'{"a":[[-9007199254740992]]}',
+    "a greater integer": b'{"a":188000000000000000000000000}',
+    "a needless escape": b'{"a":"\\u00e9"}',
+    "an escape in upper case": b'{"a":"\\u001F"}',
+    "an escaped slash": b'{"a":"\\/"}',
+    "a control character as it is": b'{"a":"\x01"}',
+    "a name that isn't ASCII": '{"a":[{"é":1}]}'.encode(),
+    "arrays 5,000 deep": b'{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "objects 5,000 deep": b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    "arrays one too deep": b'{"a":' + b"[" * 99 + b"]" * 99 + b"}",
+}
+CANONICAL = {
+    "text and numbers": '{"a":"é\x7f\\b\\u001f\\"","b":[9007199254740991,-9007199254740991,0],"c":{"d":null}}'.encode(),
+    "arrays as deep as they may be": b'{"a":' + b"[" * 98 + b"]" * 98 + b"}",
+    "the words of a name": b'{"a":"\\"blob\\":\\"b3:' + b"0" * 64 + b'\\""}',
+}
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("body", UNCANONICAL)
+def test_an_event_that_is_not_canonical_is_illegible_although_its_digests_hold(
+    root: Path, body: str, *, full: bool
+) -> None:
+    forged(root, b'{"actor":"t","at":1,"body":' + UNCANONICAL[body] + END % b"z", "test-note-taken@1", "note:z")
+    assert [finding[:2] for finding in check(root, full=full)] == [("event-illegible", 10)]
+
+
+@pytest.mark.parametrize("body", CANONICAL)
+def test_whatever_is_canonical_is_legible(root: Path, body: str) -> None:
+    forged(root, b'{"actor":"t","at":1,"body":' + CANONICAL[body] + END % b"z", "test-note-taken@1", "note:z")
+    assert check(root) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"version":1', b'"version":1,"version":1'),
+        (b'"at":1', b'"at":9007199254740992'),
+        (b'"at":1', b'"at":1.0'),
+        (b'"at":1', b'"at":true'),
+        (b'"actor":"t"', b'"actor":null'),
+        (b'"actor":"t"', b'"actor":"t","also":1'),
+        (b'"cause":null,', b""),
+        (b'"actor"', b' "actor"'),
+        (b'"version":1}', b'"version":1}\n'),
+        (b'"version":1}', b'"version":1}{}'),
+    ],
+)
+def test_an_event_with_other_members_is_illegible(root: Path, old: bytes, new: bytes) -> None:
+    stored = b'{"actor":"t","at":1,"body":{}' + END % b"z"
+    forged(root, stored.replace(old, new), "test-note-taken@1", "note:z")
+    assert [finding[:2] for finding in check(root, full=False)] == [("event-illegible", 10)]
+
+
+def test_a_deep_event_is_refused_by_its_name_by_whoever_reads_it() -> None:
+    stored = b'{"actor":' + b"[" * 50_000 + b"]" * 50_000 + b',"at":1,"body":{"number":1,"subject":"z"}' + END % b"z"
+    record = Recorded((10, b"", b"", "test-note-taken@1", "note:z", 1, None, stored, 1))
+    for reading in (lambda: record.event, lambda: record.at):
+        with pytest.raises(refusals.JournalDamaged) as caught:
+            reading()
+        assert "event 10" in caught.value.what
+
+
+ERASING = b',"cause":null,"key":"%s","kind":"content-erased@1","stream":"contents","version":1}'
+
+
+@pytest.mark.parametrize("column", ["key = 'b3:x'", "kind = 'x'", "key = NULL", "stream = 'x'"])
+def test_a_content_that_was_erased_is_not_missing_when_only_a_column_says_otherwise(root: Path, column: str) -> None:
+    name = digests.content_digest(WORDS.encode())
+    stored = b'{"actor":"t","at":1,"body":{}' + ERASING % name.encode()
+    forged(root, stored, "content-erased@1", "contents", key=name)
+    tamper(root, "DELETE FROM blobs")
+    assert check(root) == []
+    tamper(root, f"UPDATE events SET {column} WHERE seq = 10")
+    assert [finding[:2] for finding in check(root)] == [("column-changed", 10)]
+
+
+def test_a_content_is_missing_when_only_a_column_says_that_it_was_erased(root: Path) -> None:
+    name = digests.content_digest(WORDS.encode())
+    tamper(root, "DELETE FROM blobs", f"UPDATE events SET kind = 'content-erased@1', key = '{name}' WHERE seq = 9")
+    found = [finding[:2] for finding in check(root)]
+    assert found == [("content-missing", 5), ("column-changed", 9), ("column-changed", 9)]
+
+
+def test_what_bytes_say_twice_is_found_where_no_index_sees_it(root: Path) -> None:
+    connection = sqlite3.connect(root / "ledger.db")
+    (stored,) = connection.execute("SELECT bytes FROM events WHERE seq = 3").fetchone()
+    connection.close()
+    changed = stored.replace(b'"version":3', b'"version":4').replace(b'"key":"k2"', b'"key":"k3"')
+    tamper(root, f"UPDATE events SET bytes = x'{changed.hex()}' WHERE seq = 3")
+    assert sorted({finding[:2] for finding in check(root)}) == [
+        ("column-changed", 3),
+        ("event-changed", 3),
+        ("recorded-twice", 4),
+        ("version-wrong", 3),
+        ("version-wrong", 4),
+    ]
+    assert [finding.meaning for finding in check(root) if finding.name == "recorded-twice"] == [
+        "events 3, 4 have the same version",
+        "events 3, 4 have the same key",
+    ]
+
+
+def test_events_that_are_three_times_there_are_found_at_each_later_place(root: Path) -> None:
+    tamper(
+        root,
+        "DROP INDEX events_by_stream",
+        "DROP INDEX events_by_key",
+        "UPDATE events SET (bytes, id) = (SELECT bytes, id FROM events WHERE seq = 2) WHERE seq IN (3, 4)",
+    )
+    twice = [finding for finding in check(root) if finding.name == "recorded-twice"]
+    assert [finding.seq for finding in twice] == [3, 3, 3, 4, 4, 4]
+    assert {finding.meaning for finding in twice} == {
+        f"events 2, 3, 4 have the same {what}" for what in ("id", "version", "key")
+    }
+
+
+def test_a_file_that_was_cut_in_half_is_unreadable(root: Path) -> None:
+    content = (root / "ledger.db").read_bytes()
+    (root / "ledger.db").write_bytes(content[: len(content) // 2])
+    assert [finding[:2] for finding in check(root)] == [("unreadable", 0)]
+    (root / "snapshots").mkdir()
+    result = CliRunner().invoke(command, ["--root", str(root)], standalone_mode=False)
+    assert (result.exception, result.return_value) == (None, 1)
+    assert result.output.startswith("unreadable 0 SQLite can't read any of the file: ")
+
+
+def test_the_journal_s_own_name_that_is_gone_is_found_without_any_event(tmp_path: Path) -> None:
+    opened(tmp_path / "root").close()
+    tamper(tmp_path / "root", "DELETE FROM origins")
+    assert [finding[:2] for finding in check(tmp_path / "root")] == [("origin-unknown", 0)]
+
+
+def test_in_text_a_finding_begins_with_its_name_and_its_event(root: Path) -> None:
+    tamper(root, "UPDATE events SET kind = 'x' || char(10) || 'y' WHERE seq = 3")
+    printed = CliRunner().invoke(command, ["--root", str(root)], standalone_mode=False).output.splitlines()
+    assert [line.split(" ")[:2] for line in printed if not line.startswith("  ")][-1] == ["column-changed", "3"]
+    assert len(printed) % 3 == 0
 
 
 def test_columns_that_quote_their_way_into_the_body_are_found(root: Path) -> None:

@@ -286,9 +286,15 @@ def taken_apart(bundle: Path) -> Members:
 
 def put_together(path: Path, members: Members, compression: int = zipfile.ZIP_STORED) -> Path:
     with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
+        for name, content in sorted(members.items(), key=lambda item: item[0] * item[0].startswith("contents/")):
+            archive.writestr(member(name), content, compression)
     return path
+
+
+def member(name: str, *, date: int = 1980, mode: int = 0o100600, system: int = 3) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, (date, 1, 1, 0, 0, 0))
+    info.create_system, info.external_attr = system, mode << 16
+    return info
 
 
 def with_lines(change: Callable[[list[bytes]], list[bytes]]) -> Callable[[Members], None]:
@@ -428,6 +434,10 @@ def space(members: Members, lines: list[bytes]) -> None:
     lines[0] = lines[0].replace(b'":', b'": ', 1)
 
 
+def nest(members: Members, lines: list[bytes]) -> None:
+    lines[0] = lines[0].replace(b'"body":{', b'"body":{"0":' + b"[" * 5_000 + b"]" * 5_000 + b",", 1)
+
+
 def repeat(members: Members, lines: list[bytes]) -> None:
     lines[0] = lines[0].replace(b'{"actor":', b'{"actor":"x","actor":', 1)
 
@@ -465,6 +475,7 @@ def other_result(members: Members, lines: list[bytes]) -> None:
     [
         (no_change, ""),
         (space, "canonical"),
+        (nest, "canonical"),
         (repeat, "canonical"),
         (other_kind, "kind that this release doesn't know"),
         (other_stream, "stream"),
@@ -498,6 +509,64 @@ def test_what_is_compressed_is_refused_before_it_is_inflated(bundle: Path, tmp_p
     status, said = exp("import", bomb, "--root", here(tmp_path / "here"))
     assert status == 241
     assert "is compressed" in said["error"]["what"]
+
+
+def formed(path: Path, members: Members, first: zipfile.ZipInfo, comment: bytes = b"") -> bytes:
+    """Return an archive of the same members, of which the first is made otherwise."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(first if name == first.filename else member(name), content)
+        archive.comment = comment
+    return path.read_bytes()
+
+
+def noted(info: zipfile.ZipInfo, **facts: bytes) -> zipfile.ZipInfo:
+    for name, value in facts.items():
+        setattr(info, name, value)
+    return info
+
+
+def with_a_gap(sound: bytes) -> bytes:
+    """Put bytes between the last member and the list of members, which is found all the same."""
+    place = sound.rindex(b"PK\x05\x06")
+    start = int.from_bytes(sound[place + 16 : place + 20], "little")
+    return b"".join(
+        (sound[:start], b"gap", sound[start : place + 16], (start + 3).to_bytes(4, "little"), sound[place + 20 :])
+    )
+
+
+FORMS: dict[str, Callable[[Path, Members, bytes], bytes]] = {
+    "another date": lambda path, members, _: formed(path, members, member("manifest.json", date=1990)),
+    "another mode": lambda path, members, _: formed(path, members, member("manifest.json", mode=0o100644)),
+    "another system": lambda path, members, _: formed(path, members, member("manifest.json", system=0)),
+    "a note on a member": lambda path, members, _: formed(path, members, noted(member("manifest.json"), comment=b"x")),
+    "a field on a member": lambda path, members, _: formed(
+        path, members, noted(member("manifest.json"), extra=b"\x99\x99\x00\x00")
+    ),
+    "a note on the whole": lambda path, members, _: formed(path, members, member("manifest.json"), b"note"),
+    "members out of order": lambda path, members, _: formed(
+        path, dict([*list(members.items())[:-2], *reversed(list(members.items())[-2:])]), member("manifest.json")
+    ),
+    "the events before the manifest": lambda path, members, _: formed(
+        path, {"events.jsonl": b"", **members} | {"events.jsonl": members["events.jsonl"]}, member("x")
+    ),
+    "bytes behind": lambda _path, _members, sound: sound + b"zz",
+    "bytes before": lambda _path, _members, sound: b"zz" + sound,
+    "a gap": lambda _path, _members, sound: with_a_gap(sound),
+    "a header that says something else": lambda _path, _members, sound: sound[:10] + b"\x01" + sound[11:],
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_archive_of_another_form_is_refused_whole(name: str, bundle: Path, tmp_path: Path, exp: Exp) -> None:
+    members, path = taken_apart(bundle), tmp_path / "x.zip"
+    assert formed(path, members, member("manifest.json")) == bundle.read_bytes()
+    path.write_bytes(FORMS[name](path, members, bundle.read_bytes()))
+    assert taken_apart(path) == members
+    root = tmp_path / "fresh"
+    status, said = exp("import", path, "--root", root)
+    assert (status, said["error"]["name"]) == (241, "bundle-refused")
+    assert not count(root)
 
 
 def test_members_that_share_bytes_are_refused(bundle: Path, tmp_path: Path, exp: Exp) -> None:
