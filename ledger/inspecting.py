@@ -7,6 +7,8 @@ read is told apart row by row, so that the rest still is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 import apsw
@@ -17,6 +19,7 @@ Rows = list[tuple[Any, ...]]
 BUSY = (apsw.BusyError, apsw.FullError, apsw.InterruptError)  # the machine's trouble, not the file's
 SPLITS = 2_000  # how often a range that can't be read is halved before what is left of it is given up
 FIRST = -(2**63)
+BEFORE_ALL = -1e19  # which is less than any integer of SQLite's
 BLOBS_AT_ONCE = 8
 
 
@@ -54,27 +57,20 @@ class Inspected(Store):
         return _readable(self._fetch_events, after, upto)
 
     def before_first(self) -> Iterator[Rows | Lost]:
-        """Return the events at places below 1, where none should be; what can't be read there isn't narrowed down."""
-        low = FIRST
-        try:
-            while rows := self._fetch_events(low, 0):
-                yield rows
-                low = max(rows[0][0], rows[-1][0])
-        except BUSY:
-            raise
-        except DISK_ERRORS as error:
-            yield Lost(FIRST, 0, str(error))
+        """Return the events at places below 1, where none should be."""
+        return _before_first(self._fetch_events)
 
-    def _fetch_events(self, low: int, high: int) -> Rows:
+    def _fetch_events(self, low: float, high: int) -> Rows:
         query = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - our own column names, no input
         return self._fetch(query, "events", "seq", low, high)
 
     def blobs(self, upto: int) -> Iterator[Rows | Lost]:
         """Return rowid, digest, size, codec and bytes of every blob up to a row."""
         query = f"SELECT rowid, digest, size, codec, bytes FROM blobs WHERE rowid > ? AND rowid <= ? ORDER BY rowid LIMIT {BLOBS_AT_ONCE}"  # noqa: E501, S608 - one query; a constant
-        return _readable(lambda low, high: self._fetch(query, "blobs", "rowid", low, high), FIRST, upto)
+        fetch = partial(self._fetch, query, "blobs", "rowid")
+        return chain(_before_first(fetch), _readable(fetch, 0, upto))
 
-    def _fetch(self, query: str, table: str, place: str, low: int, high: int) -> Rows:
+    def _fetch(self, query: str, table: str, place: str, low: float, high: int) -> Rows:
         try:
             rows = cast("Rows", self._connection.execute(query, (low, high)).fetchall())
         except UnicodeDecodeError:
@@ -83,7 +79,7 @@ class Inspected(Store):
             raise apsw.CorruptError(f"{place} {rows[0][0]} stands behind {low}")
         return rows
 
-    def _column_by_column(self, query: str, table: str, place: str, low: int, high: int) -> Rows:
+    def _column_by_column(self, query: str, table: str, place: str, low: float, high: int) -> Rows:
         """Return the rows although some text in them isn't UTF-8: its bad bytes are written with backslashes."""
         names = query.split("SELECT ", 1)[1].split(" FROM", 1)[0].split(", ")
         plain = query.replace(", ".join(names), place, 1)
@@ -173,6 +169,19 @@ class Inspected(Store):
         """Return what SQLite's own check says against the file."""
         rows = self._connection.execute("PRAGMA integrity_check").fetchall()
         return [str(row[0]) for row in rows if row[0] != "ok"]
+
+
+def _before_first(fetch: Callable[[float, int], Rows]) -> Iterator[Rows | Lost]:
+    """Return rows at places below 1; of those that can't be read it isn't worth telling one from another."""
+    low = BEFORE_ALL
+    try:
+        while rows := fetch(low, 0):
+            yield rows
+            low = max(rows[0][0], rows[-1][0])
+    except BUSY:
+        raise
+    except DISK_ERRORS as error:
+        yield Lost(FIRST - 1, 0, str(error))
 
 
 def _readable(fetch: Callable[[int, int], Rows], after: int, upto: int) -> Iterator[Rows | Lost]:

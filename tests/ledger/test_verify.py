@@ -125,6 +125,14 @@ def test_each_bit_of_an_event_matters(root: Path) -> None:
             ],
         ),
         (
+            "UPDATE events SET seq = -9223372036854775807 - 1 WHERE seq = 1",
+            [("event-misplaced", -9223372036854775808), ("event-missing", 1)],
+        ),
+        (
+            "UPDATE blobs SET rowid = -9223372036854775807 - 1, size = 1",
+            [("content-damaged", 5)],
+        ),
+        (
             "UPDATE events SET seq = -4 WHERE seq = 1",
             [("event-misplaced", -4), ("event-missing", 1)],
         ),
