@@ -119,7 +119,10 @@ TREE = Branch(
         ),
         "import": Branch(
             "Bring in what was made elsewhere.",
-            {"bundle": Leaf("import_", "Bring in a bundle that `exp export` wrote.")},
+            {
+                "bundle": Leaf("import_", "Bring in a bundle that `exp export` wrote."),
+                "outcomes": Leaf("import_outcomes", "Bring in a table of what models scored and cost."),
+            },
             default="bundle",
         ),
         "ingest": Branch(

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from commands.cli.options import Count, json_option, non_interactive_option, project_name, root_option, usd, yes_option
+from commands.cli.options import (
+    Count,
+    json_option,
+    non_interactive_option,
+    project_name,
+    root_option,
+    share,
+    usd,
+    yes_option,
+)
 from commands.render.result import Result
 
 if TYPE_CHECKING:
@@ -16,7 +25,8 @@ if TYPE_CHECKING:
     from ledger.families.cells import Outcome
     from ledger.journal import Journal
 
-SHOWN_TASKS = 20
+HELD_OUT = 300_000  # a share, in millionths
+TOLERANCE = 50_000
 
 
 @click.command(help="Learn which model to ask for which task.")
@@ -25,6 +35,33 @@ SHOWN_TASKS = 20
 @click.option(
     "--incumbent", metavar="ALIAS", required=True, help="The candidate that requests go to unless another will do."
 )
+@click.option(
+    "--evidence",
+    type=click.Choice(["cells", "outcomes", "traffic"]),
+    default="cells",
+    show_default=True,
+    help="What to learn from: simulated and judged cells, imported outcomes (no provider is asked), or the gateway's.",
+)
+@click.option(
+    "--held-out-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Outcomes to measure on, in the form of `exp import outcomes`; all others are fitted on.",
+)
+@click.option(
+    "--held-out-fraction", type=share, metavar="SHARE", help="Share of outcomes to measure on; 0.3 unless said."
+)
+@click.option(
+    "--tolerance", type=share, metavar="SCORE", help="How much worse than the incumbent a cheaper one may be; 0.05."
+)
+@click.option("--price-of-quality", "price", type=usd, metavar="USD", help="What a unit of score is worth, a request.")
+@click.option(
+    "--target-quality", type=share, metavar="SCORE", help="The mean score to reach, as cheaply as fit tasks allow."
+)
+@click.option(
+    "--target-cost", type=usd, metavar="USD", help="The mean cost of a request to keep to, as well as can be."
+)
+@click.option("--samples", type=Count(1, 100), help="Rollouts a cell; one unless said. More show what chance does.")
 @click.option(
     "--maximum-provider-cost-usd",
     "cost",
@@ -56,6 +93,14 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     project: str,
     candidates: tuple[str, ...],
     incumbent: str,
+    evidence: str,
+    held_out_file: Path | None,
+    held_out_fraction: int | None,
+    tolerance: int | None,
+    price: int | None,
+    target_quality: int | None,
+    target_cost: int | None,
+    samples: int | None,
     cost: int | None,
     judgments: int | None,
     model_calls: int,
@@ -68,6 +113,22 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> None:
     """Plan, then run, resume or replay; print what came of it."""
     del non_interactive  # nothing is ever asked for here
+    turned = (tolerance, price, target_quality, target_cost)
+    if sum(one is not None for one in turned) > 1:
+        message = "give one of --tolerance, --price-of-quality, --target-quality and --target-cost"
+        raise click.UsageError(message)
+    if evidence != "cells":
+        held_out = _HeldOut(held_out_file, held_out_fraction)
+        held_out.refuse_both()
+        if samples is not None:
+            message = "--samples is for cells: outcomes are what they are"
+            raise click.UsageError(message)
+        _without_provider(root, evidence, (project, candidates, incumbent), held_out, turned, as_json=as_json)
+        return
+    if held_out_file is not None or held_out_fraction is not None:
+        raise click.UsageError(
+            "a build says what is held out of cells: --held-out-file and --held-out-fraction are for outcomes"
+        )
     from commands.opening import open_journal  # noqa: PLC0415 - the journal is opened by commands that need it
     from commands.optimizing import planning  # noqa: PLC0415 - as above
     from ledger.families import budget, builds, calls, cells, judging, policies, providers  # noqa: PLC0415 - as above
@@ -82,7 +143,9 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         cells.FAMILY,
         policies.FAMILY,
     )
-    request = planning.Request(project, candidates, incumbent, cost, judgments, model_calls)
+    request = planning.Request(
+        project, candidates, incumbent, cost, judgments, model_calls, planning.Turned(*turned), samples or 1
+    )
     result = Result(as_json)
     with open_journal(root, "optimize router", *families) as journal:
         plan = planning.plan(journal, request)
@@ -98,6 +161,74 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         from commands.render.place import say_checkpoint  # noqa: PLC0415 - as above
 
         say_checkpoint(result, journal)
+    result.finish()
+
+
+class _HeldOut(NamedTuple):
+    """What outcomes are measured on."""
+
+    file: Path | None
+    share: int | None
+
+    def refuse_both(self) -> None:
+        if self.file is not None and self.share is not None:
+            raise click.UsageError("give --held-out-file or --held-out-fraction, not both")
+
+
+def _without_provider(
+    root: Path,
+    evidence: str,
+    names: tuple[str, tuple[str, ...], str],
+    held_out: _HeldOut,
+    turned: tuple[int | None, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Fit on what is recorded; print what came of it."""
+    from commands.opening import open_journal  # noqa: PLC0415 - loaded by those who ask
+    from commands.optimizing import fitting, showing  # noqa: PLC0415 - as above
+    from commands.optimizing.refusals import TrafficUnjudged  # noqa: PLC0415 - as above
+    from commands.outcome_tables import record_table  # noqa: PLC0415 - as above
+    from ledger.families import outcomes, policies, serving  # noqa: PLC0415 - as above
+    from ledger.families.outcomes import FitInputs  # noqa: PLC0415 - as above
+
+    project, candidates, incumbent = names
+    result = Result(as_json)
+    with open_journal(root, "optimize router", outcomes.FAMILY, policies.FAMILY) as journal:
+        if evidence == "traffic":
+            answered = sum(1 for _ in journal.events(serving.RequestAnswered))
+            raise TrafficUnjudged(project, answered)
+        journal.state(outcomes.FAMILY).of(project)
+        apart = () if held_out.file is None else (record_table(journal, project, held_out.file)[0].table,)
+        state: outcomes.Outcomes = journal.state(outcomes.FAMILY)
+        inputs = fitting.checked(
+            state,
+            FitInputs(
+                project=project,
+                tables=tuple(one.table for one in state.of(project) if one.table not in apart),
+                held_out=apart,
+                share=0 if apart else HELD_OUT if held_out.share is None else held_out.share,
+                candidates=candidates,
+                incumbent=incumbent,
+                tolerance=TOLERANCE if all(one is None for one in turned) else turned[0],
+                price=turned[1],
+                target_quality=turned[2],
+                target_cost=turned[3],
+                versions=fitting.VERSIONS,
+            ),
+        )
+        frozen, _, known = fitting.fit_router(journal, inputs)
+        showing.show_measured(frozen, result)
+        showing.show_uncovered(frozen, result)
+        for note in frozen.report.degenerate:
+            result.line("degenerate", note)
+        showing.show_policy(frozen, result)
+        result.line("run", inputs.run)
+        result.line("calls", 0)
+        if known:
+            result.line("replay", "verified completed optimization")
+        seq, head = journal.position()
+        result.line("journal", f"{seq} {head}")
     result.finish()
 
 
@@ -154,30 +285,17 @@ def _run(journal: Journal, plan: Plan, result: Result, *, concurrency: int, yes:
 
 def _show(journal: Journal, plan: Plan, shown: Shown, result: Result) -> None:
     """Print the result: the same lines for a first run and a replay."""
-    from commands.optimizing import words  # noqa: PLC0415 - loaded when there is something to say
+    from commands.optimizing import showing, words  # noqa: PLC0415 - loaded when there is something to say
     from ledger import money  # noqa: PLC0415 - as above
 
-    frozen, report = shown.frozen, shown.frozen.report
-    for standing in frozen.standings:
-        fields: dict[str, Any] = {"alias": standing.alias, "counted": standing.counted, "excluded": standing.excluded}
-        fields |= {"mean": words.score(standing.mean), "cost_usd": words.dollars(standing.cost)}
-        result.item("candidate", fields)
-    for line in report.lines:
-        result.item("held-out", words.line(line))
-    for alias, count in words.routes(report.routed):
-        result.item("routed", {"alias": alias, "tasks": count, "of": report.tasks})
+    frozen = shown.frozen
+    showing.show_measured(frozen, result)
     for outcome in _excluded(shown.outcomes):
         result.item("exclusion", words.exclusion(outcome))
-    for alias, missing in report.uncovered.items():
-        if missing:
-            listed = " ".join(missing[:SHOWN_TASKS]) + (
-                " ..." if len(missing) > SHOWN_TASKS and not result.as_json else ""
-            )
-            result.item("uncovered", {"alias": alias, "tasks": len(missing), "ids": listed})
-    for note in (*report.degenerate, *words.labels(journal, plan)):
+    showing.show_uncovered(frozen, result)
+    for note in (*frozen.report.degenerate, *words.labels(journal, plan)):
         result.line("degenerate", note)
-    result.line("policy", frozen.policy.id)
-    result.line("report", report.id)
+    showing.show_policy(frozen, result)
     spend = shown.spend
     result.line("spend", f"{money.usd(spend.settled, 6)} settled, {money.usd(spend.ambiguous, 6)} ambiguous")
     result.line("calls", spend.calls)

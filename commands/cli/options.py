@@ -15,6 +15,8 @@ DEFAULT_ROOT = Path(".exp")
 LARGEST: NanoUSD = 2**53 - 1
 _DOLLARS = re.compile(r"\$?([0-9]+)(?:\.([0-9]+))?")
 _PLACES = 9
+_SHARE_PLACES = 6
+_ONE = 1_000_000
 
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -42,6 +44,30 @@ class Usd(click.ParamType[NanoUSD]):
 
 
 usd = Usd()
+
+
+class Share(click.ParamType[int]):
+    """A number from 0 to 1 on the command line, exact millionths in the program."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401 - click's signature
+        """Return millionths; a usage error for what is no such number, or finer."""
+        if isinstance(value, int):
+            return value
+        written = _DOLLARS.fullmatch(str(value))
+        if written is None or str(value).startswith("$"):
+            self.fail(f"{value!r} is no number from 0 to 1 in plain digits, such as 0.05", param, ctx)
+        fraction = (written[2] or "").rstrip("0")
+        if len(fraction) > _SHARE_PLACES:
+            self.fail(f"{value!r} is finer than a millionth", param, ctx)
+        whole = written[1].lstrip("0")
+        if len(whole) > 1 or (millionths := int(f"{whole or 0}{fraction:0<6}")) > _ONE:
+            self.fail(f"{value!r} is more than 1", param, ctx)
+        return millionths
+
+
+share = Share()
 
 
 class Count(click.IntRange):

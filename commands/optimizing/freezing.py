@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from commands.optimizing.planning import Plan
-from commands.optimizing.refusals import IncumbentUncovered
-from ledger import canonical
+from commands.optimizing.refusals import IncumbentUncovered, TargetUnmet
+from ledger import canonical, digests
 from ledger.event import Blobs
 from ledger.families.cells import Outcome
-from ledger.families.policies import FreezePolicy, PolicyFrozen, ReportPublished
+from ledger.families.policies import FreezePolicy, Inputs, PolicyFrozen, ReportPublished
 from projections import features, policy, report, scoreboard
+from projections.exact import mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ledger.money import NanoUSD
 
 JSON = "application/json"
 
@@ -29,22 +36,45 @@ def freeze(plan: Plan, outcomes: Sequence[Outcome], stand_ins: Collection[str]) 
     request = plan.request
     fit = [outcome for outcome in outcomes if outcome.part == "fit"]
     _refuse_uncovered(plan, fit)
-    frozen = policy.frozen(_evidence(plan, fit))
+    frozen = turned(_evidence(plan, fit), request.turned.target_quality, request.turned.target_cost)
     held = [task for task in plan.build.tasks if task.part == "held-out"]
     vectors = features.task_features([task.text for task in held], plan.build.tools)
     names = [task.id for task in held]
+    return measured(frozen, request.candidates, names, vectors, outcomes, tuple(_stand_ins(stand_ins)))
+
+
+def turned(base: policy.Policy, quality: int | None, cost: NanoUSD | None) -> policy.Policy:
+    """Return the frozen policy with its dial: the one that was given, or the one that meets a target on fit tasks."""
+    frozen = policy.frozen(base)
+    if quality is None and cost is None:
+        return frozen
+    met = policy.meeting(frozen.curve, quality=quality, cost=cost)
+    if met is None:
+        raise TargetUnmet(frozen.curve, quality, cost)
+    return policy.at_target(frozen, met)
+
+
+def measured(
+    frozen: policy.Policy,
+    candidates: tuple[str, ...],
+    names: Sequence[str],
+    vectors: NDArray[np.int8],
+    outcomes: Sequence[Outcome],
+    more: tuple[str, ...] = (),
+) -> Frozen:
+    """Return a frozen policy with its report on held-out tasks of these names and features."""
     course = policy.course(frozen, vectors)
     basis = report.Basis(
         policy=frozen.id,
-        incumbent=request.incumbent,
-        candidates=request.candidates,
+        incumbent=frozen.incumbent,
+        candidates=candidates,
         uncovered=frozen.uncovered,
-        degenerate=(*frozen.notes, *_stand_ins(stand_ins)),
+        degenerate=(*frozen.notes, *more),
         fit_tasks=len(frozen.rows),
         course={dial: dict(zip(names, aliases, strict=True)) for dial, aliases in course.items()},
     )
     routes = dict(zip(names, policy.routes(frozen, vectors), strict=True))
-    return Frozen(scoreboard.scoreboard(outcomes, request.candidates), frozen, report.report(basis, outcomes, routes))
+    return Frozen(scoreboard.scoreboard(outcomes, candidates), frozen, report.report(basis, outcomes, routes))
 
 
 def freezing(plan: Plan, frozen: Frozen, blobs: Blobs) -> FreezePolicy:
@@ -73,7 +103,9 @@ def _evidence(plan: Plan, fit: Sequence[Outcome]) -> policy.Policy:
     request = plan.request
     tasks = [task for task in plan.build.tasks if task.part == "fit"]
     vectors = features.task_features([task.text for task in tasks], plan.build.tools)
-    by_place = {(outcome.task, outcome.alias): outcome for outcome in fit}
+    by_place: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in fit:
+        by_place.setdefault((outcome.task, outcome.alias), []).append(outcome)
     candidates = tuple(
         _candidate(endpoint.alias, endpoint.digest, [one for one in fit if one.alias == endpoint.alias])
         for endpoint in plan.endpoints
@@ -83,8 +115,8 @@ def _evidence(plan: Plan, fit: Sequence[Outcome]) -> policy.Policy:
             task=task.id,
             lineage=task.lineage,
             vector=policy.packed(vector),
-            scores=tuple(by_place[task.id, alias].score for alias in request.candidates),
-            evidence=tuple(by_place[task.id, alias].evidence for alias in request.candidates),
+            scores=tuple(_score(by_place[task.id, alias]) for alias in request.candidates),
+            evidence=tuple(_seen(by_place[task.id, alias]) for alias in request.candidates),
         )
         for task, vector in zip(tasks, vectors, strict=True)
     )
@@ -95,11 +127,28 @@ def _evidence(plan: Plan, fit: Sequence[Outcome]) -> policy.Policy:
         build=plan.build.id,
         setup=plan.scene.judge.setup.id,
         incumbent=request.incumbent,
-        dial=policy.Tolerance(millionths=plan.started.inputs.tolerance),
+        dial=_dial(plan.started.inputs),
         candidates=candidates,
         rows=rows,
-        notes=tuple(_notes(request.incumbent, candidates, fit)),
+        notes=tuple(notes_on(request.incumbent, candidates, fit)),
     )
+
+
+def _dial(inputs: Inputs) -> policy.Dial:
+    if inputs.price is not None:
+        return policy.Price(nano_usd=inputs.price)
+    return policy.Tolerance(millionths=inputs.tolerance)
+
+
+def _score(samples: Sequence[Outcome]) -> int | None:
+    scores = [outcome.score for outcome in samples if outcome.score is not None]
+    return mean(sum(scores), len(scores))
+
+
+def _seen(samples: Sequence[Outcome]) -> str:
+    """Return the digest of what was seen; of several samples one for all."""
+    seen = [outcome.evidence for outcome in samples]
+    return seen[0] if len(seen) == 1 else digests.content_digest(canonical.encode(seen))
 
 
 def _candidate(alias: str, endpoint: str, fit: Sequence[Outcome]) -> policy.Candidate:
@@ -113,7 +162,7 @@ def _candidate(alias: str, endpoint: str, fit: Sequence[Outcome]) -> policy.Cand
     )
 
 
-def _notes(incumbent: str, candidates: Sequence[policy.Candidate], fit: Sequence[Outcome]) -> Iterator[str]:
+def notes_on(incumbent: str, candidates: Sequence[policy.Candidate], fit: Sequence[Outcome]) -> Iterator[str]:
     """Say what makes the fit evidence say less than it seems to."""
     scores = {outcome.score for outcome in fit if outcome.score is not None}
     if len(scores) == 1:

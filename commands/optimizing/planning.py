@@ -26,6 +26,15 @@ VERSIONS = (asked.VERSION, "scoreboard@1", "features@2", "policy@3", "report@2")
 TOLERANCE = 50_000
 
 
+class Turned(NamedTuple):
+    """How the dial is set; at most one is given. A target is met by the dial that does so on fit tasks."""
+
+    tolerance: int | None = None
+    price: NanoUSD | None = None
+    target_quality: int | None = None
+    target_cost: NanoUSD | None = None
+
+
 class Request(NamedTuple):
     """What is asked for on the command line."""
 
@@ -35,6 +44,8 @@ class Request(NamedTuple):
     cost: NanoUSD | None
     judgments: int | None
     model_calls: int
+    turned: Turned = Turned()
+    samples: int = 1
 
 
 def request_of(inputs: Inputs) -> Request:
@@ -46,6 +57,8 @@ def request_of(inputs: Inputs) -> Request:
         cost=None,
         judgments=None,
         model_calls=inputs.maximum_model_calls,
+        turned=Turned(inputs.tolerance, inputs.price, inputs.target_quality, inputs.target_cost),
+        samples=inputs.samples,
     )
 
 
@@ -94,7 +107,7 @@ def plan(journal: Journal, request: Request) -> Plan:
         if all(task.part != part for task in build.tasks):
             raise refusals.NoTasks(request.project, part)
     endpoints = tuple(configured.endpoint(alias) for alias in request.candidates)
-    count = len(endpoints) * len(build.tasks)
+    count = len(endpoints) * len(build.tasks) * request.samples
     if request.judgments is not None and count > request.judgments:
         raise refusals.JudgmentsAboveLimit(count, len(build.tasks), len(endpoints), request.judgments)
     scene = Scene(
@@ -111,9 +124,10 @@ def assembled(request: Request, cast: Cast, ceiling: NanoUSD, budgeted: NanoUSD)
     """Return the plan that a request and its cast make; nothing else decides its inputs and cells."""
     build, scene, embedder, endpoints = cast
     parts = tuple(
-        Part(_cell(build, scene, embedder, task, endpoint), endpoint.alias, endpoint, task.text)
+        Part(_cell(build, scene, embedder, (task, sample), endpoint), endpoint.alias, endpoint, task.text)
         for task in build.tasks
         for endpoint in endpoints
+        for sample in range(request.samples)
     )
     inputs = _inputs(build, scene, request, endpoints)
     named = digests.content_digest(canonical.digest_input("optimize-router", inputs, [part.cell.id for part in parts]))
@@ -144,7 +158,8 @@ def _gaps(configured: Providers, build: Build, request: Request) -> Iterator[str
             yield f"{role.replace('_', ' ')} {alias} isn't the one of the build: exp build {build.project} TRACES"
 
 
-def _cell(build: Build, scene: Scene, embedder: Endpoint, task: Task, candidate: Endpoint) -> Cell:
+def _cell(build: Build, scene: Scene, embedder: Endpoint, place: tuple[Task, int], candidate: Endpoint) -> Cell:
+    task, sample = place
     return Cell(
         project=build.project,
         build=build.id,
@@ -156,7 +171,7 @@ def _cell(build: Build, scene: Scene, embedder: Endpoint, task: Task, candidate:
         embedder=embedder.digest,
         setup=scene.judge.setup.id,
         maximum_model_calls=scene.maximum_model_calls,
-        sample=SAMPLE,
+        sample=sample,
         asked_at=tuple(
             questions.base_url(one) for one in (candidate, scene.world_model, scene.judge.endpoint, embedder)
         ),
@@ -181,7 +196,11 @@ def _inputs(build: Build, scene: Scene, request: Request, endpoints: Sequence[En
         ),
         incumbent=request.incumbent,
         maximum_model_calls=request.model_calls,
-        tolerance=TOLERANCE,
+        tolerance=TOLERANCE if request.turned.tolerance is None else request.turned.tolerance,
+        price=request.turned.price,
+        target_quality=request.turned.target_quality,
+        target_cost=request.turned.target_cost,
+        samples=request.samples,
         versions=VERSIONS,
     )
 

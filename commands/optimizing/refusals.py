@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ledger.differences import Difference
 from ledger.errors import Refusal
 from ledger.money import NanoUSD, usd
+
+if TYPE_CHECKING:
+    from projections.policy import Operating
 
 SHOWN = 5
 
@@ -98,6 +102,38 @@ class NoTasks(Refusal, name="no-tasks", exit_code=82):
             f"the build of project {project} has no {part} task; nothing was called",
             where=f"project {project}",
             remedy="build from more traces",
+        )
+
+
+class TargetUnmet(Refusal, name="target-unmet", exit_code=230):
+    """No setting of the dial does on fit tasks what was asked for."""
+
+    def __init__(self, curve: Sequence[Operating], quality: int | None, cost: NanoUSD | None) -> None:
+        if quality is not None:
+            best = max((one.score for one in curve), default=None)
+            reached = "nothing was measured" if best is None else f"the most is {best} millionths"
+            what, flag = f"a mean score of {quality} millionths", "--target-quality"
+        else:
+            least = min((one.cost for one in curve), default=None)
+            reached = "no cost is known" if least is None else f"the least is {usd(least, 9)}"
+            what, flag = f"a mean cost of {usd(cost or 0, 9)} a request", "--target-cost"
+        super().__init__(
+            f"no setting of the dial reaches {what} on fit tasks: {reached}; nothing is frozen",
+            where=flag,
+            remedy=f"ask for less with {flag}, or fit on more candidates",
+        )
+
+
+class TrafficUnjudged(Refusal, name="traffic-unjudged", exit_code=231):
+    """Requests of the gateway are answered by one model each and judged by nobody, so they compare nothing."""
+
+    def __init__(self, project: str, answered: int) -> None:
+        super().__init__(
+            f"the gateway answered {answered} requests of this project, each by one model and none of them judged: "
+            "that says nothing of how candidates compare; nothing was fitted",
+            where=f"--evidence traffic, project {project}",
+            remedy=f"build from the traffic and simulate: `exp build {project} --from-gateway`, then `exp optimize "
+            f"router {project}`; or import judged outcomes: `exp import outcomes FILE --project {project}`",
         )
 
 

@@ -59,6 +59,11 @@ class Result:
         (_, first), *rest = fields.items()
         click.echo(" ".join([f"{key}: {_shown(first)}", *(f"{name}={_field(value)}" for name, value in rest)]))
 
+    def document(self, key: str, value: object) -> None:
+        """Say in JSON what text says in other lines: a value of plain lists, objects, texts and integers."""
+        if self.as_json:
+            self._values[key] = value
+
     def text(self, text: str) -> None:
         """Say something in words; in JSON it is among the ``notes``."""
         if self.as_json:

@@ -12,11 +12,13 @@ from commands.perform.replaying import QuestionNotInJournal, Replaying
 from commands.replaying.builds import replay_build
 from commands.replaying.calibrations import replay_calibration
 from commands.replaying.endpoints import Endpoints, ModelNotRecorded
+from commands.replaying.fittings import replay_fitting
 from commands.replaying.isolation import isolated
 from commands.replaying.runs import OtherRelease, PlanIncomplete, replay_run
 from commands.replaying.units import Unit
 from commands.replaying.verdicts import Subject, Verdict
 from ledger.families import calls, providers
+from ledger.families.outcomes import RouterFittingStarted
 from ledger.refusals import ContentErased
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ async def _verdicts(journal: Journal, endpoints: Endpoints, perform: Replaying, 
             return [await replay_build(journal, endpoints, perform, record)]
         if unit.kind == "calibration":
             return [await replay_calibration(journal, endpoints, perform, record)]
+        if isinstance(record.event, RouterFittingStarted):
+            return replay_fitting(journal, record)
         return await replay_run(journal, endpoints, perform, record)
     except ContentErased as erased:
         return [subject.lost(f"erased: {erased.what}", [record.seq])]

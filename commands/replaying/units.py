@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ledger.errors import Refusal
 from ledger.families.builds import BuildCompleted
 from ledger.families.judging import CalibrationPublished
+from ledger.families.outcomes import RouterFittingStarted
 from ledger.families.policies import OptimizationStarted, ReportPublished
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def units(journal: Journal) -> list[Unit]:
             place = ("calibration", event.project, event.calibration)
             found[place] = Unit("calibration", event.project, (event.calibration,), record)
         elif isinstance(event, ReportPublished):
-            started = journal.find(OptimizationStarted, event.run)
+            started = journal.find(OptimizationStarted, event.run) or journal.find(RouterFittingStarted, event.run)
             names = (event.run, event.policy, event.report)
             found["run", event.run] = Unit("run", event.project, names, started or record)
     return list(found.values())

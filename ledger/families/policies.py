@@ -29,8 +29,8 @@ class Rival(Fact):
     prices: tuple[NanoUSD | None, ...]
 
 
-class Inputs(Fact):
-    """All that decides an optimization's result."""
+class Inputs(Fact, omit_defaults=True):
+    """All that decides an optimization's result. With a price or a target the tolerance decides nothing."""
 
     project: str
     build: str
@@ -41,6 +41,10 @@ class Inputs(Fact):
     maximum_model_calls: int
     tolerance: int
     versions: tuple[str, ...]
+    price: NanoUSD | None = None
+    target_quality: int | None = None
+    target_cost: NanoUSD | None = None
+    samples: int = 1
 
 
 @event("optimization-started@1")

@@ -1,7 +1,18 @@
 """Policy: which candidate a request goes to, learned from how the candidates did on fit tasks."""
 
-from projections.policy.choice import Fitted, Operating, Trial, fit
-from projections.policy.deciding import Decision, Neighbour, Policy, Scored, course, decide, encode, frozen, routes
+from projections.policy.choice import Fitted, Operating, Trial, fit, meeting
+from projections.policy.deciding import (
+    Decision,
+    Neighbour,
+    Policy,
+    Scored,
+    at_target,
+    course,
+    decide,
+    encode,
+    frozen,
+    routes,
+)
 from projections.policy.dial import Dial, Price, Tolerance
 from projections.policy.evidence import Candidate, Row, packed
 from projections.policy.methods import Clusters, Method, Neighbours, Overall
@@ -26,11 +37,13 @@ __all__ = [
     "Scored",
     "Tolerance",
     "Trial",
+    "at_target",
     "course",
     "decide",
     "encode",
     "fit",
     "frozen",
+    "meeting",
     "packed",
     "routes",
 ]

@@ -202,6 +202,15 @@ class _Course:
         )
 
 
+def meeting(curve: Sequence[Operating], *, quality: int | None, cost: NanoUSD | None) -> Operating | None:
+    """Return the setting that meets a target on fit tasks: the cheapest of that quality, or the best of that cost."""
+    if quality is not None:
+        good = [one for one in curve if one.score >= quality]
+        return min(good, key=lambda one: (one.cost, -one.score), default=None)
+    cheap = [one for one in curve if cost is None or one.cost <= cost]
+    return max(cheap, key=lambda one: (one.score, -one.cost), default=None)
+
+
 def _prices(field: Field) -> list[NanoUSD]:
     """Return prices of a unit of score, a few a decade, over the range in which they can matter."""
     known = sorted(price for price in field.prices if price is not None)

@@ -153,6 +153,11 @@ def frozen(policy: Policy) -> Policy:
     )
 
 
+def at_target(policy: Policy, met: Operating) -> Policy:
+    """Return a frozen policy at the setting of its curve that meets a target: what was asked for pays."""
+    return msgspec.structs.replace(policy, dial=met.dial, operating=met, kept=False)
+
+
 def course(policy: Policy, requests: NDArray[np.int8]) -> dict[str, list[str]]:
     """Return, for each setting of the dial that was tried on fit tasks, the candidate that each request goes to."""
     features = requests.astype(np.float32)
