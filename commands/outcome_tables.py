@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +34,7 @@ SCALE = 1_000_000
 MOST_COST = 10**6  # dollars a prompt
 TOGETHER = 512
 LONGEST_NAME = 200
+MOST_DIGITS = 12
 COST_MARK = "|total_cost"
 IDS = ("id", "sample_id")
 TASKS = ("task", "eval_name")
@@ -120,10 +121,10 @@ def _number(value: object, scale: int) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         raise _Problem(f"{value!r} is no number")
-    try:
-        return int((Decimal(value) * scale).to_integral_value(ROUND_HALF_UP))
-    except (InvalidOperation, OverflowError, ValueError):
-        raise _Problem(f"{value} is too large") from None
+    number = Decimal(value)
+    if number.adjusted() > MOST_DIGITS:
+        raise _Problem(f"{value} is too large")
+    return int((number * scale).to_integral_value(ROUND_HALF_UP))
 
 
 def _score(name: object, value: object) -> int | None:

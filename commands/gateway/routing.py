@@ -34,7 +34,10 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class Routed(msgspec.Struct, frozen=True):
-    """A project's policy: its id, how it decides, and by alias the digest of the model that its evidence is about."""
+    """A project's policy: its id, how it decides, and by alias the digest of the model that its evidence is about.
+
+    An empty digest is evidence from elsewhere, which knows models by name only.
+    """
 
     project: str
     policy: str
@@ -164,7 +167,7 @@ class Directory:
         endpoint = self.endpoints.get(alias)
         if endpoint is None:
             return Lack(UNABLE, f"{alias} isn't configured")
-        if alias != routed.incumbent and routed.evidence.get(alias) != endpoint.digest:
+        if alias != routed.incumbent and routed.evidence.get(alias) not in {"", endpoint.digest}:
             return Lack(UNABLE, f"{alias} was configured anew since the policy was frozen")
         if words := unable(endpoint, request):
             return Lack(UNABLE, words)

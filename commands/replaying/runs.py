@@ -22,6 +22,7 @@ from ledger.errors import Refusal
 from ledger.families.builds import BuildCompleted
 from ledger.families.cells import Cell, CellExcluded, CellFinished, CellOpened
 from ledger.families.judging import JudgmentRecorded
+from ledger.families.outcomes import RouterFittingStarted
 from ledger.families.policies import OptimizationStarted, PolicyFrozen, ReportPublished
 from projections import policy
 
@@ -89,7 +90,9 @@ def started_in(record: Recorded) -> OptimizationStarted:
     event = record.event
     if isinstance(event, OptimizationStarted):
         return event
-    raise PlanIncomplete(cast("ReportPublished", event).run, "how it started")
+    elsewhere = isinstance(event, RouterFittingStarted)
+    what = "a rollout (it was fitted on imported outcomes)" if elsewhere else "how it started"
+    raise PlanIncomplete(cast("ReportPublished", event).run, what)
 
 
 def _cast(journal: Journal, endpoints: Endpoints, started: OptimizationStarted) -> Cast:

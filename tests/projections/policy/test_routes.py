@@ -107,3 +107,28 @@ def test_a_policy_on_scores_of_great_rubrics_has_a_name() -> None:
     one = frozen(policy(rows, (10**15, 10**15 + 1, 2 * 10**15)))
     assert one.id.startswith("policy-")
     assert decide(one, vector(100, 0)).alias == "a"
+
+
+def test_a_policy_that_loses_on_left_out_tasks_is_kept_when_it_is_frozen() -> None:
+    unlike = [
+        row(
+            f"{place:03d}", (place * 53 % 100, place * 31 % 97, place * 17 % 89), (0 if place % 2 else 900_000, 450_000)
+        )
+        for place in range(60)
+    ]
+    unlike += [
+        row(f"x{place:03d}", (place * 59 % 100, place * 37 % 97, place * 19 % 89), (300_000, 450_000))
+        for place in range(20)
+    ]
+    price = frozen(policy(unlike, (10, 10), dial=Price(nano_usd=10**12)))
+    assert price.operating is not None
+    assert price.kept == (price.operating.score <= price.operating.incumbent)
+    unpriced = frozen(policy(unlike, (None, 10)))
+    assert not unpriced.kept
+    nothing = frozen(policy([], (1, 10)))
+    assert nothing.kept
+
+
+def test_rows_are_put_in_order_of_task_whatever_their_lineages() -> None:
+    rows = [row("b", (1, 0), (1, 1), "x1"), row("a", (1, 0), (1, 1), "y9"), row("c", (1, 0), (1, 1), "a5")]
+    assert [one.task for one in frozen(policy(rows, (1, 10))).rows] == ["a", "b", "c"]

@@ -197,3 +197,44 @@ def test_what_was_asked_for_by_name_isnt_there() -> None:
         found.line("nobody")
     with pytest.raises(KeyError):
         found.difference("nothing")
+
+
+def test_a_constant_choice_of_the_cheapest_is_always_there_to_be_had() -> None:
+    served = dict.fromkeys(aliases(), "dear")
+    only_dear = report(
+        msgspec.structs.replace(BASIS, course={"dear": served}),
+        cells(),
+        {task: (alias, "r") for task, alias in served.items()},
+    )
+    assert only_dear.aiq["router"] == only_dear.aiq["zero-router"] == 750_000
+
+
+def test_a_router_below_the_cheapest_candidates_mean_cost_is_compared_with_that_candidate() -> None:
+    # The cheap candidate's dear tasks go elsewhere, to one that costs nothing there: 0.5 a task against a least of 1.
+    held = [
+        one
+        for n in range(40)
+        for one in (
+            outcome(f"{n:03d}", "cheap", M // 2, cost=2 if n % 2 else 0),
+            outcome(f"{n:03d}", "dear", M // 2, cost=0 if n % 2 else 10),
+        )
+    ]
+    one = made(held).difference("routed-over-zero-router")
+    assert (one.value, one.undefined) == (0, "")
+
+
+def test_draws_come_from_the_lineages_and_nothing_else() -> None:
+    alone = [one for one in cells() if one.alias == "dear"]
+    both = cells()
+    for one in (alone, both):
+        for place, cell in enumerate(one):
+            if cell.alias == "dear":
+                one[place] = msgspec.structs.replace(cell, score=int(cell.task) * 20_000)
+    served = dict.fromkeys(aliases(), "dear")
+    assert made(alone, served).line("dear") == made(both, served).line("dear")
+
+
+def test_resampled_sums_are_exact_to_the_last_digit() -> None:
+    for score in (2**20 + 1, 3 * 2**20 - 1, 10**12 + 7):
+        line = made([msgspec.structs.replace(one, score=score) for one in cells()]).line("dear")
+        assert (line.low, line.mean, line.high) == (score, score, score)

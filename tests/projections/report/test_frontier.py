@@ -74,3 +74,15 @@ def test_a_hull_reaches_nothing_below_its_cheapest_point_and_is_level_beyond_its
     hull = [(2, 10), (4, 20)]
     assert [at(hull, cost) for cost in (1, 2, 3, 4, 9)] == [None, 10, 15, 20, 20]
     assert at([], 5) is None
+
+
+@pytest.mark.parametrize(
+    ("points", "least", "most", "area"),
+    [
+        ([(10, 0), (30, 800)], 15, 25, 400),  # from 200 to 600
+        ([(10, 100), (30, 900)], 15, 20, 400),  # from 300 to 500
+        ([(0, 100), (2, 700)], 5, 15, 700),  # level from before the range on
+    ],
+)
+def test_a_range_that_cuts_the_hull_by_hand(points: list[tuple[int, int]], least: int, most: int, area: int) -> None:
+    assert improvement(points, least, most) == area
