@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ledger.journal import Journal
 
 SCALE = 1_000_000
-VERSIONS = ("outcomes@1", "scoreboard@1", "features@2", "policy@3", "report@2")
+VERSIONS = ("outcomes@1", "scoreboard@1", "features@2", "policy@3", "report@3")
 
 
 class _Text(msgspec.Struct):

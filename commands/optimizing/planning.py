@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ledger.money import NanoUSD
 
 COST_FLAG = "--maximum-provider-cost-usd"
-SAMPLE = 0
-VERSIONS = (asked.VERSION, "scoreboard@1", "features@2", "policy@3", "report@2")
+SAMPLE = 0  # the first one
+VERSIONS = (asked.VERSION, "scoreboard@1", "features@2", "policy@3", "report@3")
 TOLERANCE = 50_000
 
 
@@ -127,7 +127,7 @@ def assembled(request: Request, cast: Cast, ceiling: NanoUSD, budgeted: NanoUSD)
         Part(_cell(build, scene, embedder, (task, sample), endpoint), endpoint.alias, endpoint, task.text)
         for task in build.tasks
         for endpoint in endpoints
-        for sample in range(request.samples)
+        for sample in range(SAMPLE, SAMPLE + request.samples)
     )
     inputs = _inputs(build, scene, request, endpoints)
     named = digests.content_digest(canonical.digest_input("optimize-router", inputs, [part.cell.id for part in parts]))

@@ -26,10 +26,17 @@ from projections.report.spread import Spread, spread
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-VERSION = "report@2"
+VERSION = "report@3"
 SCALE = 1_000_000
 RESAMPLES = 2_000
-OUTSIDE = 40  # one in forty below and one in forty above: a 95% interval
+# How many of a million resamples are left out at either end of a 95% interval, from so many lineages on. One in forty
+# are with many; with few their spread is too narrow, so fewer are: as many as are beyond Student's quantile times the
+# root of n / (n - 1) in a normal distribution (the expanded percentile interval of Hesterberg, 2015).
+OUTSIDE = (
+    (2, 0), (4, 119), (5, 954), (6, 2_432), (7, 4_109), (8, 5_738), (9, 7_225), (10, 8_551), (12, 10_757),
+    (15, 13_207), (20, 15_881), (25, 17_582), (30, 18_754), (40, 20_258), (50, 21_179), (75, 22_430), (100, 23_064),
+    (150, 23_704), (200, 24_026), (300, 24_349), (1_000, 24_800), (10_000, 25_000),
+)  # fmt: skip
 FINER = 1_000  # mean costs are compared in thousandths of a nano-dollar
 
 
@@ -302,18 +309,18 @@ class _Draws:
         """Return the bounds of the mean score in millionths; None when fewer than two lineages count."""
         if len({cell.lineage for cell in counted}) < 2:  # noqa: PLR2004 - one lineage can't vary
             return None, None
-        return bounds(self.means(counted, _score)[1:])
+        return bounds(self.means(counted, _score)[1:], len({cell.lineage for cell in counted}))
 
 
 NOTHING = np.iinfo(np.int64).min
 
 
-def bounds(resampled: NDArray[np.int64]) -> tuple[int | None, int | None]:
-    """Return the middle 95% of what resamples gave, leaving out those that gave nothing."""
+def bounds(resampled: NDArray[np.int64], lineages: int) -> tuple[int | None, int | None]:
+    """Return the 95% interval of what resamples of so many lineages gave, leaving out those that gave nothing."""
     some = np.sort(resampled[resampled != NOTHING])
     if not len(some):
         return None, None
-    outside = len(some) // OUTSIDE
+    outside = len(some) * max(rare for least, rare in OUTSIDE if least <= lineages) // SCALE
     return int(some[outside]), int(some[len(some) - 1 - outside])
 
 
@@ -392,7 +399,7 @@ class _Compared:
             undefined = "nothing counts" if values[0] == NOTHING else "fewer than two lineages count"
         if undefined:
             return Difference(name=name, undefined=undefined)
-        low, high = bounds(values[1:])
+        low, high = bounds(values[1:], self.lineages)
         shown = low is not None and high is not None and (low > 0 or high < 0)
         return Difference(name=name, value=int(values[0]), low=low, high=high, shown=shown)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from ledger.families.cells import Outcome
 from projections.report import Basis, Report, report
+from projections.report.reporting import bounds
 from tests.projections.test_scoreboard import outcome
 
 M = 1_000_000
@@ -238,3 +240,8 @@ def test_resampled_sums_are_exact_to_the_last_digit() -> None:
     for score in (2**20 + 1, 3 * 2**20 - 1, 10**12 + 7):
         line = made([msgspec.structs.replace(one, score=score) for one in cells()]).line("dear")
         assert (line.low, line.mean, line.high) == (score, score, score)
+
+
+@pytest.mark.parametrize(("lineages", "outside"), [(2, 0), (5, 1), (20, 31), (50, 42), (20_000, 50)])
+def test_with_few_lineages_fewer_resamples_are_left_out(lineages: int, outside: int) -> None:
+    assert bounds(np.arange(2_000), lineages) == (outside, 1_999 - outside)
