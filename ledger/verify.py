@@ -141,7 +141,7 @@ class _Check:
 
     def _measure(self) -> None:
         self.last, self.blobs, count = self.store.end()
-        self.referred = bytearray(min(self.blobs, SPARSE * count) // 8 + 1)
+        self.referred = bytearray(max(min(self.blobs, SPARSE * count), 0) // 8 + 1)
 
     def _schema(self) -> None:
         for name in self.store.schema_differences():
