@@ -219,7 +219,15 @@ def _called(call: Any) -> tuple[str, str, str]:  # noqa: ANN401 - any JSON value
     call = call if isinstance(call, dict) else {}
     function = call.get("function")
     function = function if isinstance(function, dict) else {}
-    return str(call.get("id")), str(function.get("name")), str(function.get("arguments"))
+    return str(call.get("id")), str(function.get("name")), _spelled_alike(str(function.get("arguments")))
+
+
+def _spelled_alike(arguments: str) -> str:
+    """Return a call's arguments as clients that read and wrote them would, too."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _answer(answer: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value

@@ -76,6 +76,18 @@ def test_a_streamed_answer_is_put_together_and_continued(tmp_path: Path) -> None
     assert whole.final == "There are 7."
 
 
+@pytest.mark.parametrize("echoed", ['{"command": "wc -l \\u00e4.txt"}', '{ "command":"wc -l \u00e4.txt" }'])
+def test_arguments_that_a_client_wrote_anew_are_the_same(tmp_path: Path, echoed: str) -> None:
+    with opened(tmp_path) as journal:
+        served = Served(journal)
+        served.exchange("r1", [ASKED], called("bash", '{"command":"wc -l \u00e4.txt"}', "c1"))
+        served.exchange("r2", [ASKED, called("bash", echoed, "c1"), GAVE], said("7"))
+        served.exchange("r3", [user("Else."), called("bash", "{no json", "c1"), GAVE], said("7"))
+    traces, left, _ = read(tmp_path)
+    assert [(one.name, one.cost) for one in traces] == [("gateway-r1", 3_000), ("gateway-r3", 1_500)]
+    assert not left
+
+
 def test_two_that_go_on_from_one_place_are_two_conversations(tmp_path: Path) -> None:
     with opened(tmp_path) as journal:
         served = Served(journal)
