@@ -17,7 +17,18 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE))
 
-from bench import appending, gateway, ingesting, path, replaying, reporting, starting, trials, verifying  # noqa: E402 - the project comes first
+from bench import (  # noqa: E402 - the project comes first
+    admitting,
+    appending,
+    gateway,
+    ingesting,
+    path,
+    replaying,
+    reporting,
+    starting,
+    trials,
+    verifying,
+)
 from commands.render.table import table  # noqa: E402 - as above
 from commands.walkthrough import corpus  # noqa: E402 - as above
 
@@ -34,7 +45,17 @@ def main() -> int:
         bars = []
         places = [
             Path(folder, name)
-            for name in ("path", "appending", "gateway", "starting", "replaying", "trials", "verifying", "ingesting")
+            for name in (
+                "path",
+                "appending",
+                "gateway",
+                "starting",
+                "replaying",
+                "trials",
+                "verifying",
+                "ingesting",
+                "admitting",
+            )
         ]
         for place in places:
             place.mkdir()
@@ -42,6 +63,7 @@ def main() -> int:
         bars += appending.run(places[1], 64 if given.small else 6_400)
         bars += gateway.run(places[2], 64 if given.small else 3_200)
         bars += starting.run(places[3], 300 if given.small else 1_000_000)
+        bars += admitting.run(places[8], 620 if given.small else 1_000_000)
         bars += replaying.run(places[0] / "root", places[4])
         bars += reporting.run(places[0] / "root", places[4])
         bars += verifying.run(places[6], 300 if given.small else 100_000, 30 if given.small else 10_000)

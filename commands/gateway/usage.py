@@ -62,16 +62,25 @@ def listed(state: Serving, wanted: Asked) -> list[consumption.Row]:
 def document(state: Serving, wanted: Asked, now: int) -> dict[str, Any]:
     """Return the usage as JSON's values."""
     rows = listed(state, wanted)
-    names = sorted(set(state.keys.values())) if wanted.identity is None else [wanted.identity]
-    accounts = [(name, name) for name in names] + ([(None, OVERALL)] if wanted.identity is None else [])
     return {
         "object": "usage",
-        "from": None if wanted.first is None else day_name(wanted.first),
-        "to": None if wanted.last is None else day_name(wanted.last),
+        "from": _name(wanted.first),
+        "to": _name(wanted.last),
         "data": [{"day": _day(row), "key": row.identity, "model": row.alias, **facts(row.used)} for row in rows],
         "total": facts(consumption.total(rows)),
-        "limits": [{"key": name, **shown(state.account(identity), now)} for name, identity in accounts],
+        "limits": _limits(state, wanted, now),
     }
+
+
+def _limits(state: Serving, wanted: Asked, now: int) -> list[dict[str, str | int | None]]:
+    """Return each key's limits, and with everybody's those of all together, whose key is None."""
+    names = sorted(set(state.keys.values())) if wanted.identity is None else [wanted.identity]
+    accounts = [(name, name) for name in names] + ([(None, OVERALL)] if wanted.identity is None else [])
+    return [{"key": name, **shown(state.account(identity), now)} for name, identity in accounts]
+
+
+def _name(day: int | None) -> str | None:
+    return None if day is None else day_name(day)
 
 
 def _day(row: consumption.Row) -> str | None:
@@ -87,17 +96,17 @@ _COLUMNS = (
 def page(state: Serving, wanted: Asked, now: int) -> bytes:
     """Return the usage as a page that needs nothing beside itself."""
     rows = listed(state, wanted)
-    said = document(state, wanted, now)
     head = ["day", "key", "model", *(name.replace("_", " ") for name in _COLUMNS), "cost", "ambiguous", "unpriced"]
-    cells = [[_day(row) or "before", row.identity, row.alias, *_numbers(row.used)] for row in rows]
-    cells.append(["total", "", "", *_numbers(consumption.total(rows))])
-    limits = [[str(value if value is not None else "all together") for value in one.values()] for one in said["limits"]]
-    names = [name.replace("_", " ") for name in said["limits"][0]] if limits else []
-    title = f"Usage from {said['from']} to {said['to']} (UTC)"
+    body = [_row([_day(row) or "before", row.identity, row.alias], _numbers(row.used)) for row in rows]
+    body.append(_row(["total", "", ""], _numbers(consumption.total(rows))))
+    limits = _limits(state, wanted, now)
+    held = [_row(["all together" if value is None else str(value) for value in one.values()], []) for one in limits]
+    title = f"Usage from {_name(wanted.first)} to {_name(wanted.last)} (UTC)"
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style><h1>{escape(title)}</h1>"
-        f"{_table('What was used', head, cells, 3)}{_table('Limits now', names, limits, 1)}"
+        f"{_table('What was used', head, body)}"
+        f"{_table('Limits now', [name.replace('_', ' ') for name in limits[0]] if limits else [], held)}"
         f"<p>As of {allowances.stamp(now)}. {_AMBIGUOUS}</p></html>"
     ).encode()
 
@@ -107,11 +116,13 @@ def _numbers(used: consumption.Used) -> list[str]:
     return [*counts, money.usd(used.cost, 6), money.usd(used.ambiguous, 6), f"{used.unpriced:,}"]
 
 
-def _table(caption: str, head: list[str], rows: list[list[str]], texts: int) -> str:
-    def row(tag: str, cells: list[str]) -> str:
-        first = "".join(f"<{tag}>{escape(one_line(cell))}</{tag}>" for cell in cells[:texts])
-        rest = "".join(f'<{tag} class="n">{escape(one_line(cell))}</{tag}>' for cell in cells[texts:])
-        return f"<tr>{first}{rest}</tr>"
+def _row(texts: list[str], numbers: list[str]) -> str:
+    """Return a row; texts are made harmless, numbers are so already."""
+    first = "".join(f"<td>{escape(one_line(text))}</td>" for text in texts)
+    rest = "".join(f'<td class="n">{number}</td>' for number in numbers)
+    return f"<tr>{first}{rest}</tr>"
 
-    body = "".join(row("td", cells) for cells in rows)
-    return f"<table><caption>{escape(caption)}</caption><thead>{row('th', head)}</thead><tbody>{body}</tbody></table>"
+
+def _table(caption: str, head: list[str], rows: list[str]) -> str:
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    return f"<table><caption>{caption}</caption><thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
