@@ -119,8 +119,8 @@ def command(  # noqa: PLR0913 - one argument an option
     """Serve PROJECT's routed model, and every configured model under its alias, on 127.0.0.1, or on --host.
 
     The API is OpenAI's: GET /v1/models, POST /v1/chat/completions, plain and streamed, and POST /v1/embeddings. Every
-    request needs a key as a bearer token, the one in the printed file or one of `exp gateway key issue`, and is recorded
-    before it is answered. Without PROJECT the aliases are served alone. A name that is PROJECT's and an alias too means
+    request needs a key as a bearer token, the printed file's or one of `exp gateway key issue`, and is recorded before
+    it is answered. Without PROJECT the aliases are served alone. A name that is PROJECT's and an alias too means
     the project. Spend is limited by `exp gateway limits`. It stops on SIGTERM or SIGINT, after what is in flight.
     """
     os.environ.setdefault(_THREADS, "1")  # before numpy is loaded
