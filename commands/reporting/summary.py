@@ -23,7 +23,7 @@ def summary(sheet: Sheet) -> Iterator[str]:
     if "routed" in lines and "incumbent" in lines:
         yield _quality(sheet, lines["routed"], lines["incumbent"])
         yield _cost(sheet, lines["routed"], lines["incumbent"])
-        yield _passes(lines["routed"])
+        yield _passes(lines["routed"], sheet.calibration.missing)
     yield from _judge(sheet)
     yield _exclusions(sheet.report)
     yield from _environment(sheet)
@@ -98,7 +98,7 @@ def _of(report: Report, name: str) -> Difference | None:
     return next((one for one in report.differences if one.name == name), None)
 
 
-def _passes(routed: Served) -> str:
+def _passes(routed: Served, uncalibrated: str) -> str:
     if routed.raw is None:
         return "No routed task counts, so no share of passes is measured."
     said = (
@@ -106,6 +106,8 @@ def _passes(routed: Served) -> str:
         f" (95% interval {percents(routed.raw.low, routed.raw.high)})."
     )
     corrected = routed.corrected
+    if uncalibrated:
+        return f"{said} How many people would pass isn't known."
     if corrected.value is None:
         return f"{said} How many people would pass isn't known: {corrected.undefined}."
     if (corrected.low, corrected.high) == (0, SCALE):
