@@ -24,6 +24,7 @@ TEXTS = 800_000  # characters of recorded text on a page, shared out among its r
 LEAST, MOST = 120, 3_000  # characters of one text
 MOST_CELLS = 1_500  # that are shown in full; the others keep their place in the heat map
 DIGEST = 19  # characters of a digest: enough for `exp show`
+MOST_TASKS = 500  # rows of a heat map
 MICRO = 1_000
 MOST_BRIEF = 160
 
@@ -67,10 +68,11 @@ def _map(sheet: Sheet, caption: str, tasks: Sequence[Asked]) -> Element:
                         h.th(scope="row", title=one_line(task.label))[h.span(class_="task")[_brief(task.text)]],
                         [_cell(by_place[task.id, alias], task.routed == alias, shown) for alias in sheet.candidates],
                     ]
-                    for task in tasks
+                    for task in tasks[:MOST_TASKS]
                 ]
             ],
-        ]
+        ],
+        h.p[f"{plural(len(tasks) - MOST_TASKS, 'task')} more are left out here."] if len(tasks) > MOST_TASKS else None,
     ]
 
 

@@ -56,6 +56,7 @@ DIFFERENCES = {
 }
 MOST_DISAGREEMENTS = 20
 MOST_SAID = 300
+MOST_EXCLUSIONS = 200
 
 
 def report_page(sheet: Sheet) -> str:
@@ -283,10 +284,12 @@ def _exclusions(sheet: Sheet) -> list[Node]:
         if tasks
     ]
     said = [
-        table("Held-out rollouts that can't count", header, rows),
-        table("Fit rollouts that can't count", header, learned),
+        table(f"Held-out rollouts that can't count ({count(len(rows))})", header, rows[:MOST_EXCLUSIONS]),
+        table(f"Fit rollouts that can't count ({count(len(learned))})", header, learned[:MOST_EXCLUSIONS]),
         table("Fit tasks without evidence", ("candidate", "tasks", "which"), uncovered),
     ]
+    if max(len(rows), len(learned)) > MOST_EXCLUSIONS:
+        said.append(h.p[f"Only the first {MOST_EXCLUSIONS} of each are listed; --json has all of them."])
     return [one for one in said if one] or [h.p["Nothing is excluded: every rollout counts."]]
 
 

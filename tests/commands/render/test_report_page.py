@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from commands.render import report_cells
+from commands.render import report_page as report_page_module
 from commands.render.html import page, recorded, table
 from commands.render.report_figure import figure
 from commands.render.report_page import report_page
@@ -153,6 +154,18 @@ def test_a_page_holds_so_many_rollouts_and_says_what_it_leaves_out(
     assert len(shown) == 5
     assert {part.attributes["id"] for part in shown} <= held
     assert f"{len(sheet.cells) - 5} rollouts more are in the journal" in written
+
+
+def test_many_tasks_and_exclusions_are_cut_and_counted(sheet: Sheet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_cells, "MOST_TASKS", 3)
+    held = {part.attributes["href"][1:] for part in Parts(report_page(sheet)).all("a")} & {c.id for c in sheet.cells}
+    assert len(held) == 2 * 2 * 3  # candidates, maps and rows
+    assert "1 task more are left out here." in report_page(sheet)
+    monkeypatch.setattr(report_page_module, "MOST_EXCLUSIONS", 1)
+    many = msgspec.structs.replace(sheet.report, exclusions=sheet.report.exclusions * 3)
+    written = report_page(msgspec.structs.replace(sheet, report=many))
+    assert f"that can&#39;t count ({len(many.exclusions)})" in written
+    assert "Only the first 1 of each are listed" in written
 
 
 def test_long_texts_are_shortened_so_that_the_page_stays_small(sheet: Sheet) -> None:
