@@ -25,6 +25,7 @@ from bench import (  # noqa: E402 - the project comes first
     path,
     replaying,
     reporting,
+    routing,
     starting,
     trials,
     verifying,
@@ -55,6 +56,7 @@ def main() -> int:
                 "verifying",
                 "ingesting",
                 "admitting",
+                "routing",
             )
         ]
         for place in places:
@@ -68,6 +70,7 @@ def main() -> int:
         bars += reporting.run(places[0] / "root", places[4])
         bars += verifying.run(places[6], 300 if given.small else 100_000, 30 if given.small else 10_000)
         bars += ingesting.run(places[7], traces, 2_000 if given.small else 1_000_000)
+        bars += routing.run(places[9], routing.SMALL if given.small else routing.FULL)
         bars += trials.run(places[5], trials.SMALL if given.small else trials.FULL)
     rows = [(bar.what, f"{bar.measured:,.2f}", bar.limit, bar.unit, bar.peer) for bar in bars]
     if given.small:
