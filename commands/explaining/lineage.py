@@ -15,7 +15,7 @@ import msgspec
 from commands.naming import ARTIFACTS, Named, artifacts, base, facts
 from ledger import digests
 from ledger.errors import Refusal
-from ledger.families import calls, cells, ingests, judging, policies, serving, traces
+from ledger.families import calls, cells, ingests, judging, outcomes, policies, serving, traces
 
 if TYPE_CHECKING:
     from ledger.event import Event
@@ -51,6 +51,7 @@ class Lineage:
             "policy-frozen": self._policy,
             "report-published": self._report,
             "optimization-started": self._optimization,
+            "router-fitting-started": self._fitting,
             "calibration-published": self._calibration,
             "build-completed": self._build,
             "judge-set-up": self._judge_set_up,
@@ -140,8 +141,17 @@ class Lineage:
         del record
         content, missing = self._read(body, "content")
         yield missing
+        if self._journal.find(outcomes.RouterFittingStarted, body["run"]) is not None:
+            yield self._found(outcomes.RouterFittingStarted, body["run"])
+            return
         yield self._found(policies.OptimizationStarted, body["run"])
         yield from (self._task_node(body["run"], row["task"]) for row in content.get("rows", ()))
+
+    def _fitting(self, record: Recorded, body: dict[str, Any]) -> Iterator[Node | None]:
+        del record
+        inputs = body["inputs"]
+        for table in (*inputs["tables"], *inputs["held_out"]):
+            yield self._found(outcomes.OutcomesImported, f"{inputs['project']}:{table}")
 
     def _report(self, record: Recorded, body: dict[str, Any]) -> Iterator[Node | None]:
         del record

@@ -271,3 +271,20 @@ def test_missing_cells_and_unknown_costs_stay_missing(tmp_path: Path, capsys: py
     cheap, dear = found["candidate"]
     assert (cheap["counted"], dear["cost_usd"]) == (40, "unknown")
     assert found["uncovered"][0]["alias"] == "cheap"
+
+
+def test_a_policy_says_which_tables_it_comes_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert optimize(folder, "--json") == 0
+    found = said(capsys)
+    assert run(["why", found["policy"], *at(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "router-fitting-started" in out
+    assert "outcomes-imported" in out
+    assert "missing" not in out
+
+
+def test_what_such_a_run_has_no_rollouts_for_is_said_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert optimize(folder, "--json") == 0
+    found = said(capsys)
+    assert run(["export", found["run"], str(folder / "out.bundle"), *at(folder)]) == 213
+    assert "imported outcomes" in capsys.readouterr().err
