@@ -47,6 +47,7 @@ ZIP = b"PK\x03\x04"
 TAR, TAR_AT = b"ustar", 257
 WIDE = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff", b"\0\0\0{", b"\0\0\0[", b"{\0", b"[\0", b"\0{", b"\0[")
 HEAD_BYTES = 4096
+FEW_EMPTY = 64  # lines; beyond that they aren't looked at one by one
 SELDOM = (50_000, 20, 50)  # of Python's collector
 HASHED_BYTES = 1 << 18  # of lines at once
 LEDGER = "ledger.db"
@@ -288,7 +289,7 @@ class Reading:
                     keep(number, msgspec.structs.replace(one, place=prefix + one.place) if prefix else one)
             else:
                 yield from self._unreadable(documents)
-            found.digest, found.size = stream.digest, stream.size
+            found.digest, found.size = stream.whole
 
     def _unreadable(self, documents: Iterable[Document | Exclusion]) -> Iterator[Exclusion]:
         """Yield what an input holds that has nothing that can be read."""
@@ -331,7 +332,7 @@ class _Hashed:
         self._file = file
         self._hash = blake3()
         self._lines: list[bytes] = []  # that were given, and aren't hashed yet
-        self.size = 0
+        self._size = 0
 
     @property
     def head(self) -> bytes:
@@ -339,33 +340,44 @@ class _Hashed:
         return self._file.peek(HEAD_BYTES)[:HEAD_BYTES]
 
     @property
-    def digest(self) -> str:
-        """The digest of what was read."""
+    def whole(self) -> tuple[str, int]:
+        """The digest of what was read, and its size."""
         self._hash_lines()
-        return digests.named(self._hash.digest())
+        return digests.named(self._hash.digest()), self._size
 
     def read(self, size: int) -> bytes:
         """Return that many bytes, fewer only at the end."""
         piece = self._file.read(size)
         self._hash.update(piece)
-        self.size += len(piece)
+        self._size += len(piece)
         return piece
 
     def lines(self) -> Iterator[bytes]:
-        """Yield lines, a longer one in pieces."""
-        held = 0
+        """Yield lines, a longer one in pieces, and after some empty ones all that follow as one."""
+        held = empty = 0
         for line in iter(partial(self._file.readline, lines.LINE_BYTES), b""):
             self._lines.append(line)
-            self.size += len(line)
             held += len(line)
             if held >= HASHED_BYTES:
                 self._hash_lines()
                 held = 0
             yield line
+            empty = empty + 1 if line == b"\n" else 0
+            if empty == FEW_EMPTY:
+                empty = 0
+                yield from self._empty_lines()
+
+    def _empty_lines(self) -> Iterator[bytes]:
+        while run := len(head := self._file.peek()) - len(head.lstrip(b"\n")):
+            self._lines.append(self._file.read(run))
+            self._hash_lines()
+            yield head[:run]
 
     def _hash_lines(self) -> None:
-        self._hash.update(b"".join(self._lines))
+        piece = b"".join(self._lines)
         self._lines.clear()
+        self._hash.update(piece)
+        self._size += len(piece)
 
 
 @contextmanager

@@ -5,11 +5,12 @@ The scratch file has no name, so that nothing is left of it however the process 
 
 from __future__ import annotations
 
+import struct
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from blake3 import blake3
@@ -20,11 +21,10 @@ PARTS = 256
 HELD_BYTES = 32 << 20
 TOGETHER_BYTES = 4 << 20  # of rows that become values at once; these take some ten times as much
 KNOWN_TRACES = 4_096  # whose part isn't worked out again for each row
-_LENGTH = 4
+_HEAD = struct.Struct(">HI")  # number of the source, and length of the row
 
-_Entry = tuple[int, str, str, Any, bool]  # number of the source, trace, place, value, clean
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Entry).decode
+_decode = msgspec.msgpack.Decoder(Row).decode
 
 
 @lru_cache(KNOWN_TRACES)
@@ -44,11 +44,11 @@ class Spool:
 
     def add(self, source: int, row: Row) -> None:
         """Keep a row of that source."""
-        entry = _encode((source, row.trace, row.place, row.value, row.clean))
+        entry = _encode(row)
         part = self._parts[_part(row.trace)]
-        part += len(entry).to_bytes(_LENGTH, "big")
+        part += _HEAD.pack(source, len(entry))
         part += entry
-        self._held += len(entry) + _LENGTH
+        self._held += len(entry) + _HEAD.size
         if self._held >= HELD_BYTES:
             self._write()
 
@@ -72,15 +72,15 @@ class Spool:
             passes = -(-size // TOGETHER_BYTES)
             for one in range(passes):
                 found: dict[tuple[int, str], list[Row]] = {}
-                for entry in self._entries(number):
-                    source, trace, place, value, clean = _decode(entry)
-                    if passes == 1 or blake3(trace.encode()).digest()[1] % passes == one:
-                        found.setdefault((source, trace), []).append(Row(trace, value, place, clean))
+                for source, entry in self._entries(number):
+                    row = _decode(entry)
+                    if passes == 1 or blake3(row.trace.encode()).digest()[1] % passes == one:
+                        found.setdefault((source, row.trace), []).append(row)
                 for key in sorted(found):
                     yield *key, found.pop(key)
 
-    def _entries(self, number: int) -> Iterator[memoryview]:
-        """Yield the bytes of each row of a part."""
+    def _entries(self, number: int) -> Iterator[tuple[int, memoryview]]:
+        """Yield the bytes of each row of a part, with the number of its source."""
         pieces: list[bytes | bytearray] = []
         for at, length in self._extents[number]:
             if self._file is not None:
@@ -91,9 +91,10 @@ class Spool:
             view = memoryview(piece)
             at = 0
             while at < len(view):
-                length = int.from_bytes(view[at : at + _LENGTH], "big")
-                yield view[at + _LENGTH : at + _LENGTH + length]
-                at += _LENGTH + length
+                source, length = _HEAD.unpack_from(view, at)
+                at += _HEAD.size
+                yield source, view[at : at + length]
+                at += length
 
     def close(self) -> None:
         """Forget everything."""

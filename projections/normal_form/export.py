@@ -109,7 +109,7 @@ def rows(found: Iterable[Document | Exclusion], reader: Source) -> Iterator[Row 
         try:
             for row in reader.rows(value, place):
                 if clean and isinstance(row, Row):
-                    msgspec.structs.force_setattr(row, "clean", True)  # nobody else has it yet  # noqa: FBT003
+                    row.clean = True
                 yield row
         except RecursionError:
             yield Exclusion(place=place, reason="nested-too-deeply", units=1)

@@ -251,8 +251,10 @@ def declared(spans: Iterable[Span]) -> tuple[tuple[str, str], ...]:
             before = span.resource
             sources.append(span.resource)
         for attributes in sources:
-            for name, value in _texts(attributes):
-                values.setdefault(name, set()).add(value)
+            for name, value in attributes.items():
+                if not _holds_content(name):
+                    for told, text in _texts(name, value):
+                        values.setdefault(told, set()).add(text)
     agreed = sorted((name, *texts) for name, texts in values.items() if len(texts) == 1)
     return tuple((name, text) for name, text in agreed[:MOST_ATTRIBUTES])
 
@@ -262,19 +264,12 @@ def _holds_content(name: str) -> bool:
     return name.startswith(_CONTENT) and name not in _DECLARED
 
 
-def _texts(attributes: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in attributes.items():
-        if _holds_content(name):
-            continue
-        if isinstance(value, str) and value[:1] not in _OPENING:
-            if 0 < len(value) <= ATTRIBUTE_LENGTH:
-                yield name, value
-            continue
+def _texts(name: str, value: Any) -> Sequence[tuple[str, str]]:  # noqa: ANN401 - any JSON value
+    if not isinstance(value, str) or value[:1] in _OPENING:
         inner = opened(value)
         if isinstance(inner, dict):
-            yield from ((f"{name}.{key}", text) for key, text in inner.items() if _short(text))
-        elif _short(value):
-            yield name, value
+            return [(f"{name}.{key}", text) for key, text in inner.items() if _short(text)]
+    return ((name, value),) if _short(value) else ()
 
 
 def _short(value: Any) -> bool:  # noqa: ANN401 - any JSON value

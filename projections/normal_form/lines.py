@@ -95,16 +95,22 @@ class Cleaner:
 
         What is clean is so in whatever JSON its texts hold, too. Unreadable otherwise.
         """
-        if not self._suspects(line) and line.count(b"[") + line.count(b"{") < FEW_BRACKETS:
-            try:
-                value = _decode(line)
-                beyond = _UNSIGNED.search(_encode(value)) is not None and _LONG_NUMBER.search(line) is not None
-            except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
-                beyond = True
-            if not beyond:
-                return value, True, False
+        value = self.clean(line)
+        if value is not None:
+            return value, True, False
         value, repaired = parsed(line)
         return self.value(value), False, repaired
+
+    def clean(self, line: bytes) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the value of a line that needs no cleaning, as nearly all do; None for another line."""
+        if self._suspects(line) or line.count(b"[") + line.count(b"{") >= FEW_BRACKETS:
+            return None
+        try:
+            value = _decode(line)
+            beyond = _UNSIGNED.search(_encode(value)) is not None and _LONG_NUMBER.search(line) is not None
+        except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
+            return None
+        return None if beyond else value
 
     def text(self, text: str) -> str:
         """Return the text without what looks like a key; lone surrogates become question marks."""
@@ -140,6 +146,7 @@ class Documents:
     """The JSON values of an export: one a line, or one in the whole file. Iterating gives each with its place.
 
     Lines come without more than ``LINE_BYTES`` at once: what follows of a longer one comes as if it was another line.
+    Empty lines may come together.
     """
 
     def __init__(self, lines: Iterable[Line], cleaner: Cleaner) -> None:
@@ -151,6 +158,9 @@ class Documents:
         """Yield every value that can be read, and an exclusion for each that can't."""
         held: list[Line] = []
         for line in self._lines:
+            if line is not None and line.startswith(b"\n"):
+                self._number += len(line)
+                continue
             content = line.removeprefix(_MARK) if line is not None and not self._number else line
             self._number += 1
             if content is None or content.strip():
@@ -165,16 +175,23 @@ class Documents:
                 if whole is not None:
                     yield from whole
                     return
-        first = self._number
-        self._number = first - 1
-        lines = chain(held, self._lines)
+        self._number -= 1
+        yield from self._each(chain(held, self._lines))
+
+    def _each(self, lines: Iterator[Line]) -> Iterator[Document | Exclusion]:
+        """Yield what each line holds."""
         for line in lines:
-            self._number += 1
-            if line == b"\n":  # there may be millions
+            if line is not None and line.startswith(b"\n"):
+                self._number += len(line)
                 continue
-            if line is not None and _cut(line):
-                self._skip(lines)
-                line = None  # noqa: PLW2901 - what was read of it is of no use
+            self._number += 1
+            if line is not None:
+                if _cut(line):
+                    self._skip(lines)
+                    line = None  # noqa: PLW2901 - what was read of it is of no use
+                elif (value := self._cleaner.clean(line)) is not None:
+                    yield f"line {self._number}", value, True
+                    continue
             yield from self._value(line)
 
     def _skip(self, lines: Iterator[Line]) -> None:

@@ -50,11 +50,11 @@ class Reading(msgspec.Struct):
         """Take a model's call: what it was given, and what it did."""
         given = inputs(span)
         made = _unrepeated(given, outputs(span))
-        if not any(message.calls for message in made) and (own := own_call(span)) is not None:
+        if not _act_in(made) and (own := own_call(span)) is not None:
             made = [*made, Message(role="assistant", calls=[own])]
         self.words(span, given)
         acted = self.pairing.messages(at, span, given, made)
-        text = "\n".join(filter(None, (message.text for message in made if message.role != "tool")))
+        text = "\n".join(filter(None, [message.text for message in made if message.role != "tool"]))
         if made:  # a call that failed without a word takes back nothing
             self.final, self.closing = (text, span.place) if text and not acted else (None, "")
         if not given and not made:
@@ -73,9 +73,8 @@ class Reading(msgspec.Struct):
     def words(self, span: Span, given: Sequence[Message]) -> bool:
         """Take the task, and what the model was instructed; tell whether there is any."""
         users = [message.text for message in given if message.role == "user" and message.text]
-        system = "\n".join(_instructions(span)) or "\n".join(
-            message.text for message in given if message.role == "system" and message.text
-        )
+        systems = [message.text for message in given if message.role == "system" and message.text]
+        system = "\n".join(_instructions(span) or systems)
         if users:
             self.task = self.task or users[0]
         if system:
@@ -86,8 +85,14 @@ class Reading(msgspec.Struct):
         return bool(users or system)
 
 
+def _act_in(told: Sequence[Message]) -> bool:
+    return any([message.calls for message in told])  # noqa: C419 - faster than a generator
+
+
 def _unrepeated(given: Sequence[Message], made: Sequence[Message]) -> Sequence[Message]:
     """Return what a model did, without what it was given where an agent's whole state is told as its answer."""
+    if not _act_in(given):
+        return made
     own = [at for at, message in enumerate(made) if message.role not in _OTHERS_WORDS]
     told = [_acts(message) for message in given if message.role not in _OTHERS_WORDS]
     begins = [_acts(made[at]) for at in own[: len(told)]] == told and any(calls for _, calls, _ in told)

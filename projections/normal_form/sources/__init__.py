@@ -20,7 +20,7 @@ NAMES = ("otlp", *_OF_OTLP, *_ONE_EACH)
 _MODULES = {"inspect": "inspect_ai", "chat-json": "chat_json"} | dict.fromkeys(_OF_OTLP, "otlp")
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, array_like=True):
     """One unit of an input before it is a span. All rows of one trace carry the same ``trace``.
 
     ``place`` is unique within its document; spans made of a row, and exclusions of it, carry its place. Whoever read

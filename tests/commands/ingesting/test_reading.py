@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import io
 import json
@@ -22,6 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from commands.ingesting import reading, spool
 from commands.ingesting.reading import ExportUnreadable, Input, InputExpands, Reading, inputs
+from ledger import digests
 from ledger.families.traces import Exclusion, Trace
 from projections.normal_form import lines as normal_lines
 from projections.normal_form.sources import NothingRecognised, SeveralRecognised
@@ -328,3 +330,26 @@ def test_totals_add_up_whatever_is_read(pieces: list[bytes]) -> None:
 def _no_scratch_is_left(tmp_path: Path) -> Iterator[None]:
     yield
     assert not list(tmp_path.glob("tmp*"))
+
+
+def test_empty_lines_are_counted_however_many_there_are() -> None:
+    first, *rest = PLAIN.splitlines(keepends=True)
+    content = b"\n" * 70_000 + first + b"\n" * 65 + b"{\n" + b"\n" * 3_000_000 + b"".join(rest) + b"no\n"
+    traces, exclusions, one = of_bytes(content)
+    assert traces == of_bytes(PLAIN)[0]
+    places = [70_000 + 1 + 65 + 1, 70_000 + 1 + 65 + 1 + 3_000_000 + len(rest) + 1]
+    assert [(found.place, found.reason) for found in exclusions] == [(f"line {at}", "not-json") for at in places]
+    assert one.found[0].size == len(content)
+    assert one.digest == digests.content_digest(content)
+
+
+def test_collecting_cycles_is_as_before_once_a_reading_ends_or_is_left() -> None:
+    before = gc.get_threshold()
+    of_bytes(PLAIN)
+    assert gc.get_threshold() == before
+    left = iter(Reading([Input("in", partial(io.BytesIO, PLAIN))], keep))
+    next(left)
+    assert gc.get_threshold() != before
+    left.close()  # type: ignore[attr-defined] # it is a generator
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
