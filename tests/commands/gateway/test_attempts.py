@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from commands.gateway import attempts, problems
 from commands.gateway.attempts import FAILURES_TO_REST, LONGEST_ASKED_FOR, REST, Circuits, pause
+from commands.gateway.dispatching import Dispatching
+from commands.gateway.exchange import Ceased
+from commands.gateway.requests import read_chat
+from commands.gateway.routing import Directory
 from commands.gateway.upstream import UpstreamProblem
 from ledger.families import serving
 from tests.commands.gateway.provider_double import (
     CUT,
+    Asked,
     Piece,
     Provider,
     Script,
@@ -26,7 +33,11 @@ from tests.commands.gateway.provider_double import (
     said,
 )
 from tests.commands.gateway.running import HELLO, Gateway, streamed
+from tests.commands.gateway.test_dialects import endpoint
 from tests.commands.gateway.test_routing import EASY, HARD, asking, with_policy
+
+if TYPE_CHECKING:
+    from commands.gateway.books import Books
 
 BUSY = http(429, b'{"error":{"message":"slow down"}}', headers={"Retry-After": "0"})
 DOWN = http(503, b"down")
@@ -226,6 +237,53 @@ def test_a_rule_that_is_none_is_a_usage_error(root: Path) -> None:
     for flags in (("--retries", "many"), ("--retries", "11"), ("--fallback", "plain"), ("--retries", "=1")):
         code, words = refusal(root, *flags)
         assert (code, flags[0] in words) == (2, True)
+
+
+@pytest.mark.parametrize(("status", "code", "elsewhere", "again"), [
+    (429, None, True, True), (502, "upstream_error", True, True), (503, "upstream_unavailable", True, True),
+    (504, "upstream_timeout", True, True), (429, "insufficient_quota", True, False),
+    (502, "upstream_authentication", True, False), (502, "credential_missing", True, False),
+    (502, "upstream_model_differs", False, False), (400, None, False, False), (404, "model_not_found", False, False),
+    (422, None, False, False),
+])  # fmt: skip
+def test_a_failure_tells_whether_the_same_or_another_model_may_be_asked(
+    status: int, code: str | None, *, elsewhere: bool, again: bool
+) -> None:
+    failure = UpstreamProblem(status, "words", code=code)
+    assert attempts.may_go_elsewhere(failure) is elsewhere
+    assert (pause(failure, 1) is not None) is again
+
+
+def test_a_stand_in_has_retries_of_its_own(root: Path, provider: Provider) -> None:
+    asked: list[str] = []
+
+    def script(one: Asked, _count: int) -> Sequence[Piece]:
+        asked.append(one.json["model"])
+        return DOWN if asked[-1] == "m" or asked.count("m2") == 1 else ordinary(one, 0)
+
+    provider.script = script
+    with Gateway(root, "--retries", "1", "--fallback", "plain=other") as gateway:
+        assert gateway.ask().status_code == 200
+    assert asked == ["m", "m", "m2", "m2"]
+
+
+def test_a_call_that_is_cut_short_leaves_its_model_to_be_tried_by_the_next() -> None:
+    plain = endpoint("plain")
+    directory = Directory({"plain": plain}, None)
+    passed = [0.0]
+    directory.circuits = Circuits(lambda: passed[0])
+    for _ in range(FAILURES_TO_REST):
+        directory.circuits.failed("plain", UpstreamProblem(502, "down", code="upstream_error"))
+    passed[0] = REST + 1
+    way = Dispatching(directory, read_chat(json.dumps(HELLO).encode()), directory.direct(plain), ghost=False)
+
+    async def leave() -> None:
+        assert directory.circuits.rests("plain"), "this request tries it"
+        raise Ceased("client-left")
+
+    with pytest.raises(Ceased):
+        asyncio.run(way.answered(cast("Books", None), "r", leave, lambda: False))
+    assert not directory.circuits.rests("plain")
 
 
 def test_a_model_that_keeps_failing_rests_while_another_stands_in_and_health_says_so(

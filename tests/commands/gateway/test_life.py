@@ -252,6 +252,7 @@ def test_without_content_only_spend_is_kept(root: Path, provider: Provider, body
         gateway.stop()
         accepted = gateway.events(serving.RequestAccepted)
         assert all(event.ghost and event.body is None and event.worst_case for event in accepted)
+        assert {event.sent for event in gateway.events(serving.RouteDecided)} == {""}
         (answered,) = gateway.events(serving.RequestAnswered)
         assert answered.response is None
         (failed,) = gateway.events(serving.RequestFailed)
