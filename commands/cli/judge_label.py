@@ -91,6 +91,7 @@ class Session:
 
         self.journal = journal
         self.project = project
+        self.size = size
         self.anchored = anchored
         self.judge: Judge = read_judge(journal, project)
         self.items: tuple[Item, ...] = sampled_from(read_build(journal, project), size)
@@ -127,8 +128,10 @@ class Session:
         if (following := next(self._following(), None)) is not None:
             axis, one = following
             key = next(item.key for item in self.items if item.subject == one.subject)
-            result.item("next", {"key": f"{key}:{axis.name}", "because": one.because})
-        result.text(f"exp config judge calibrate {self.project} --partial reports what these labels show")
+            result.item("next", {"key": f"{key}:{axis.name}", **({"because": one.because} if self.anchored else {})})
+        partial = "" if following is None else " --partial"
+        command = f"exp config judge calibrate {self.project} --sample-size {self.size}{partial}"
+        result.text(f"`{command}` reports what these labels show; with --approve it also approves them")
 
     def _following(self) -> Iterator[tuple[Axis, Next]]:
         from projections.calibration.teaching import next_to_label  # noqa: PLC0415 - as above
@@ -164,7 +167,8 @@ class Session:
 
     def _ask(self, item: Item, axis: Axis, following: Next) -> None:
         say(f"\n=== {item.key}  ({axis.name})")
-        say(f"    this one because {following.because}")
+        if self.anchored:  # the reason tells on which side the judge's score is
+            say(f"    this one because {following.because}")
         read(item.episode)
         shown = self._show_proposal(item, axis)
         say(f"\n{axis.question}")

@@ -93,6 +93,13 @@ def test_leaving_keeps_what_was_labelled_and_the_next_sitting_goes_on(shell: She
     assert "labelled=4 of=4 passes=3 fails=1" in out
 
 
+def test_what_to_run_next_names_the_same_sample_and_says_partial_only_while_labels_are_missing(ask: Ask) -> None:
+    _, some = ask("s", "1", "", "q", more=("--sample-size", "2"))
+    assert f"`exp config judge calibrate {PROJECT} --sample-size 2 --partial` reports" in some
+    _, all_of_them = ask("s", "1", "", more=("--sample-size", "2"))
+    assert f"`exp config judge calibrate {PROJECT} --sample-size 2` reports" in all_of_them
+
+
 def test_the_end_of_the_input_is_leaving(shell: Shell, ask: Ask) -> None:
     code, out = ask("s", "1")
     assert code == 0
@@ -125,14 +132,19 @@ def test_recorded_text_cannot_act_on_the_terminal(tmp_path: Path, monkeypatch: p
     assert not set("\x1b\x9b\x07\u202e") & set(out)
 
 
-def test_the_item_that_teaches_most_comes_first_and_says_why(
+def test_the_item_that_teaches_most_comes_first_and_why_is_said_only_to_who_sees_the_score(
     shell: Shell, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = iter(("1", "1", "0", "1"))
     staged(monkeypatch, lambda endpoint, question: judged(next(scores)))
     assert shell.calibrate(size=4).code == 12
-    _, out = ask("s", "0", "", "q")
-    assert "the judge's score says fail" in out
+    _, anchored = ask("q", more=("--anchored",))
+    assert "this one because" in anchored
+    assert anchored.count("the judge's score says fail") == 2
+    _, blind = ask("s", "0", "", "q")
+    assert "next: " in blind
+    assert "judge's score" not in blind
+    assert "because" not in blind
     with opened(shell.root) as journal:
         said = {
             event.subject: event.score
