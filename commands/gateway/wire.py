@@ -23,7 +23,6 @@ BUFFERED = 256 * 1024
 LONGEST_HEAD = 64 * 1024
 LONGEST_BODY = 256 * 1024 * 1024
 FIRST_FINAL = 200
-SWITCHED = 101
 
 
 class Unreachable(Exception):
@@ -136,7 +135,7 @@ class Line(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < FIRST_FINAL and status != SWITCHED:
+        if status < FIRST_FINAL:
             self.headers.clear()
             return
         self._kept = self._parser.should_keep_alive()

@@ -267,6 +267,15 @@ def test_a_stand_in_has_retries_of_its_own(root: Path, provider: Provider) -> No
     assert asked == ["m", "m", "m2", "m2"]
 
 
+def test_a_model_that_is_tried_in_its_rest_is_half_open() -> None:
+    circuits = Circuits(lambda: 0.0)
+    for _ in range(FAILURES_TO_REST):
+        circuits.failed("plain", UpstreamProblem(502, "down", code="upstream_error"))
+    assert circuits.resting()["plain"]["state"] == "open"
+    circuits.asked("plain")
+    assert circuits.resting()["plain"]["state"] == "half-open"
+
+
 def test_a_call_that_is_cut_short_leaves_its_model_to_be_tried_by_the_next() -> None:
     plain = endpoint("plain")
     directory = Directory({"plain": plain}, None)

@@ -230,6 +230,9 @@ def test_a_provider_that_is_faster_than_its_reader_is_held_back(provider: Provid
 
 def test_what_comes_before_a_request_is_no_answer_to_it() -> None:
     async def run(lines: Lines) -> None:
+        unforeseen: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unforeseen.append(context))
+
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly")
             await reader.read()
@@ -245,6 +248,7 @@ def test_what_comes_before_a_request_is_no_answer_to_it() -> None:
                 await line.answered()
         finally:
             server.close()
+        assert not unforeseen
 
     inside(run)
 
