@@ -21,15 +21,17 @@ PARTS = 256
 HELD_BYTES = 32 << 20
 TOGETHER_BYTES = 4 << 20  # of rows that become values at once; these take some ten times as much
 KNOWN_TRACES = 4_096  # whose part isn't worked out again for each row
-_HEAD = struct.Struct(">HI")  # number of the source, and length of the row
+_HEAD = struct.Struct(">HBI")  # number of the source, share of the part that the trace is in, and length of the row
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Row).decode
 
 
 @lru_cache(KNOWN_TRACES)
-def _part(trace: str) -> int:
-    return blake3(trace.encode()).digest()[0]
+def _part(trace: str) -> tuple[int, int]:
+    """Return the number of a trace's part, and its share of that."""
+    digest = blake3(trace.encode()).digest()
+    return digest[0], digest[1]
 
 
 class Spool:
@@ -45,8 +47,9 @@ class Spool:
     def add(self, source: int, row: Row) -> None:
         """Keep a row of that source."""
         entry = _encode(row)
-        part = self._parts[_part(row.trace)]
-        part += _HEAD.pack(source, len(entry))
+        number, share = _part(row.trace)
+        part = self._parts[number]
+        part += _HEAD.pack(source, share, len(entry))
         part += entry
         self._held += len(entry) + _HEAD.size
         if self._held >= HELD_BYTES:
@@ -72,15 +75,15 @@ class Spool:
             passes = -(-size // TOGETHER_BYTES)
             for one in range(passes):
                 found: dict[tuple[int, str], list[Row]] = {}
-                for source, entry in self._entries(number):
-                    row = _decode(entry)
-                    if passes == 1 or blake3(row.trace.encode()).digest()[1] % passes == one:
+                for source, share, entry in self._entries(number):
+                    if share % passes == one:
+                        row = _decode(entry)
                         found.setdefault((source, row.trace), []).append(row)
                 for key in sorted(found):
                     yield *key, found.pop(key)
 
-    def _entries(self, number: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the bytes of each row of a part, with the number of its source."""
+    def _entries(self, number: int) -> Iterator[tuple[int, int, memoryview]]:
+        """Yield the bytes of each row of a part, with the number of its source and the share of its trace."""
         pieces: list[bytes | bytearray] = []
         for at, length in self._extents[number]:
             if self._file is not None:
@@ -91,9 +94,9 @@ class Spool:
             view = memoryview(piece)
             at = 0
             while at < len(view):
-                source, length = _HEAD.unpack_from(view, at)
+                source, share, length = _HEAD.unpack_from(view, at)
                 at += _HEAD.size
-                yield source, view[at : at + length]
+                yield source, share, view[at : at + length]
                 at += length
 
     def close(self) -> None:
