@@ -182,7 +182,9 @@ def _row(line: bytes) -> Row:
         raise _Problem("its text has half of a character") from None
 
 
-def record_table(journal: Journal, project: str, path: Path) -> tuple[OutcomesImported, bool]:
+def record_table(
+    journal: Journal, project: str, path: Path, *, held_out: bool = False
+) -> tuple[OutcomesImported, bool]:
     """Record a table that isn't there yet; return it, and whether it is new. The journal folds the family."""
     rows, source = read_table(path)
     named = digests.content_digest(
@@ -190,7 +192,7 @@ def record_table(journal: Journal, project: str, path: Path) -> tuple[OutcomesIm
     )
     table = f"outcomes-{named[3:35]}"
     state: outcomes.Outcomes = journal.state(outcomes.FAMILY)
-    if (known := state.tables.get(project, {}).get(table)) is not None:
+    if (known := state.known(project, held_out=held_out).get(table)) is not None:
         return known, False
     names = sorted({result.model for row in rows for result in row.results})
     completed = OutcomesImported(
@@ -200,6 +202,7 @@ def record_table(journal: Journal, project: str, path: Path) -> tuple[OutcomesIm
         rows=len(rows),
         models=tuple(names),
         missing=len(names) * len(rows) - sum(one.score is not None for row in rows for one in row.results),
+        held_out=held_out,
     )
     waiting = iter(rows)
     while group := list(islice(waiting, TOGETHER)):

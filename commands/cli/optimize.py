@@ -46,7 +46,7 @@ TOLERANCE = 50_000
     "--held-out-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Outcomes to measure on, in the form of `exp import outcomes`; all others are fitted on.",
+    help="Outcomes to measure on, in the form of `exp import outcomes`; all imported ones are fitted on.",
 )
 @click.option(
     "--held-out-fraction", type=share, metavar="SHARE", help="Share of outcomes to measure on; 0.3 unless said."
@@ -199,7 +199,9 @@ def _without_provider(
             answered = sum(1 for _ in journal.events(serving.RequestAnswered))
             raise TrafficUnjudged(project, answered)
         journal.state(outcomes.FAMILY).of(project)
-        apart = () if held_out.file is None else (record_table(journal, project, held_out.file)[0].table,)
+        apart = (
+            () if held_out.file is None else (record_table(journal, project, held_out.file, held_out=True)[0].table,)
+        )
         state: outcomes.Outcomes = journal.state(outcomes.FAMILY)
         inputs = fitting.checked(
             state,

@@ -150,8 +150,10 @@ class Lineage:
     def _fitting(self, record: Recorded, body: dict[str, Any]) -> Iterator[Node | None]:
         del record
         inputs = body["inputs"]
-        for table in (*inputs["tables"], *inputs["held_out"]):
-            yield self._found(outcomes.OutcomesImported, f"{inputs['project']}:{table}")
+        for part in ("tables", "held_out"):
+            for table in inputs[part]:
+                key = outcomes.table_key(inputs["project"], table, held_out=part == "held_out")
+                yield self._found(outcomes.OutcomesImported, key)
 
     def _report(self, record: Recorded, body: dict[str, Any]) -> Iterator[Node | None]:
         del record

@@ -39,7 +39,7 @@ class Split(NamedTuple):
 
 def checked(state: outcomes.Outcomes, inputs: FitInputs) -> FitInputs:
     """Return inputs that can be fitted, or refuse by name what is missing in them."""
-    tables = state.tables.get(inputs.project, {})
+    tables = state.known(inputs.project, held_out=True) | state.known(inputs.project, held_out=False)
     known = sorted({model for name in (*inputs.tables, *inputs.held_out) for model in tables[name].models})
     candidates = inputs.candidates or tuple(known)
     gaps = [f"{alias} is in no table (there are: {', '.join(known)})" for alias in candidates if alias not in known]

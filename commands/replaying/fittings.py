@@ -11,7 +11,7 @@ from commands.replaying.runs import OtherRelease, PlanIncomplete
 from commands.replaying.verdicts import Subject, Verdict
 from ledger import canonical
 from ledger.differences import first_difference
-from ledger.families.outcomes import OutcomesImported, RouterFittingStarted
+from ledger.families.outcomes import OutcomesImported, RouterFittingStarted, table_key
 from ledger.families.policies import PolicyFrozen, ReportPublished
 from projections import policy
 
@@ -30,9 +30,10 @@ def replay_fitting(journal: Journal, record: Recorded) -> list[Verdict]:
     frozen, published = journal.find(PolicyFrozen, started.run), journal.find(ReportPublished, started.run)
     if frozen is None or published is None:
         raise PlanIncomplete(started.run, "its policy or its report")
-    for table in (*inputs.tables, *inputs.held_out):
-        if journal.find(OutcomesImported, f"{inputs.project}:{table}") is None:
-            raise PlanIncomplete(started.run, f"the table {table}")
+    for tables, held_out in ((inputs.tables, False), (inputs.held_out, True)):
+        for table in tables:
+            if journal.find(OutcomesImported, table_key(inputs.project, table, held_out=held_out)) is None:
+                raise PlanIncomplete(started.run, f"the table {table}")
     if inputs.versions != fitting.VERSIONS:
         raise OtherRelease(started.run, inputs.versions, fitting.VERSIONS, record.actor)
     run = Subject("run", started.run, inputs.project)

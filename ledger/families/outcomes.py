@@ -56,7 +56,10 @@ class OutcomeImported(Event):
 
 @event("outcomes-imported@1")
 class OutcomesImported(Event):
-    """A table was read to its end; its rows count from here on. ``source`` digests the plain bytes it was read from."""
+    """A table was read to its end; its rows count from here on. ``source`` digests the plain bytes it was read from.
+
+    One that came as ``held_out`` is only ever measured on, unless it is brought in to be fitted on, too.
+    """
 
     project: str
     table: str
@@ -64,6 +67,7 @@ class OutcomesImported(Event):
     rows: int
     models: tuple[str, ...]
     missing: int
+    held_out: bool = False
 
     @property
     def stream(self) -> str:
@@ -72,8 +76,13 @@ class OutcomesImported(Event):
 
     @property
     def key(self) -> str | None:
-        """A table is brought in once a project."""
-        return f"{self.project}:{self.table}"
+        """A table is brought in once a project for each of the two purposes."""
+        return table_key(self.project, self.table, held_out=self.held_out)
+
+
+def table_key(project: str, table: str, *, held_out: bool = False) -> str:
+    """Return the key of a table."""
+    return f"{project}:{table}" + ":held-out" * held_out
 
 
 class FitInputs(Fact):
@@ -120,10 +129,15 @@ class RouterFittingStarted(Event):
 
 
 class Outcomes(msgspec.Struct):
-    """The tables of each project in the order they came, and the fittings that started."""
+    """The tables of each project in the order they came, those to measure on apart, and the fittings that started."""
 
     tables: dict[str, dict[str, OutcomesImported]] = msgspec.field(default_factory=dict)
+    held_out: dict[str, dict[str, OutcomesImported]] = msgspec.field(default_factory=dict)
     started: set[str] = msgspec.field(default_factory=set)
+
+    def known(self, project: str, *, held_out: bool) -> dict[str, OutcomesImported]:
+        """Return a project's tables of a purpose by name."""
+        return (self.held_out if held_out else self.tables).get(project, {})
 
     def of(self, project: str) -> tuple[OutcomesImported, ...]:
         """Return a project's tables; OutcomesWanted when there are none."""
@@ -164,13 +178,14 @@ def decide(
     if isinstance(command, StartFitting):
         return () if command.started.run in state.started else (command.started,)
     completed = command.completed
-    return () if completed.table in state.tables.get(completed.project, {}) else (completed,)
+    return () if completed.table in state.known(completed.project, held_out=completed.held_out) else (completed,)
 
 
 def evolve(state: Outcomes, event: Event) -> Outcomes:
     """Fold one event; rows are read when they are needed."""
     if isinstance(event, OutcomesImported):
-        state.tables.setdefault(event.project, {})[event.table] = event
+        tables = state.held_out if event.held_out else state.tables
+        tables.setdefault(event.project, {})[event.table] = event
     elif isinstance(event, RouterFittingStarted):
         state.started.add(event.run)
     return state

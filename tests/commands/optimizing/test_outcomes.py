@@ -185,6 +185,15 @@ def test_a_held_out_file_is_measured_on_alone_and_what_it_shares_is_left_out(
     found = said(capsys)["report-in-full"]
     assert (found["tasks"], found["fit_tasks"]) == (20, 90)
     assert any("10 rows share" in note for note in found["degenerate"])
+    other = table(folder / "other", [planted(number) | {"id": f"o{number}"} for number in range(200, 230)])
+    assert optimize(folder, "--held-out-file", str(other), "--json") == 0
+    assert said(capsys)["report-in-full"]["fit_tasks"] == 100  # what was held out before isn't fitted on either
+    assert run(["replay", *at(folder)]) == 0
+    assert "differs" not in capsys.readouterr().out
+    imported(folder, [planted(number) | {"id": f"h{number}"} for number in range(90, 110)], "now to be fitted on")
+    assert "nothing is new" not in capsys.readouterr().out
+    assert optimize(folder, "--held-out-file", str(other), "--json") == 0
+    assert said(capsys)["report-in-full"]["fit_tasks"] == 120
 
 
 def test_a_fraction_is_held_out_whole_lineages_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
