@@ -58,9 +58,11 @@ class RateExceeded(Refusal, name="gateway-rate-exceeded", exit_code=118):
 class BudgetSpent(Refusal, name="gateway-budget-spent", exit_code=119):
     """The worst case of a request doesn't fit under a budget. ``waiting``: it might, once others are settled."""
 
-    def __init__(self, identity: str, span: Span, budget: NanoUSD, window: Window, resets: int) -> None:
+    def __init__(
+        self, identity: str, span: Span, budget: NanoUSD, window: Window, resets: int, *, waiting: bool
+    ) -> None:
         self.resets = resets
-        self.waiting = window.reserved > 0 and window.taken < budget
+        self.waiting = waiting
         in_flight = f", {money.usd(window.reserved)} reserved for requests in flight" if window.reserved else ""
         super().__init__(
             f"{_who(identity)} may spend {money.usd(budget)} a {span}: {money.usd(window.taken)} spent{in_flight}",
@@ -209,6 +211,7 @@ def check_more(account: Account, wanted: Wanted, now: int, identity: str) -> Non
             (limits.budget_per_day if over_day else limits.budget_per_month) or 0,
             Window(),
             now,
+            waiting=False,
         )
     check_money(account, wanted, identity)
 
@@ -221,4 +224,4 @@ def _check_rate(window: Window, amount: int, limit: int | None, unit: Unit, iden
 def _check_budget(window: Window, worst: NanoUSD, under: tuple[NanoUSD | None, Span, int], identity: str) -> None:
     budget, span, resets = under
     if budget is not None and window.taken + window.reserved + worst > budget:
-        raise BudgetSpent(identity, span, budget, window, resets)
+        raise BudgetSpent(identity, span, budget, window, resets, waiting=window.taken + worst <= budget)

@@ -102,7 +102,11 @@ def test_what_is_reserved_for_others_may_come_back_and_what_is_spent_does_not() 
     with pytest.raises(BudgetSpent) as refused:
         check(account, wanted(), "team-a")
     assert refused.value.waiting
-    account.settle(NOON, 100, 100)
+    account.settle(NOON, 50, 60)  # of two: what is spent leaves no room, whatever comes back
+    with pytest.raises(BudgetSpent) as refused:
+        check(account, wanted(), "team-a")
+    assert not refused.value.waiting
+    account.settle(NOON, 50, 40)
     with pytest.raises(BudgetSpent) as refused:
         check(account, wanted(), "team-a")
     assert not refused.value.waiting

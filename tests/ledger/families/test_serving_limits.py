@@ -145,6 +145,15 @@ def test_a_clock_that_is_behind_gets_no_earlier_day() -> None:
     assert keys.do(asking("r-2", NOON + DAY))
 
 
+def test_what_a_clock_that_is_behind_says_counts_in_the_newest_day() -> None:
+    keys = book()
+    keys.do(asking("r-1", NOON + DAY))
+    keys.do(asking("r-2", NOON))
+    day = keys.state.account("team-a").day
+    assert (day.period, day.reserved) == (NOON // DAY + 1, 200)
+    assert list(keys.state.usage) == [NOON // DAY + 1]
+
+
 def test_a_retry_and_another_model_must_fit_as_well() -> None:
     keys = book(Limits(budget_per_day=250))
     keys.do(asking())
@@ -156,9 +165,9 @@ def test_a_retry_and_another_model_must_fit_as_well() -> None:
         keys.do(RetryDispatch(failed=failing(cost=0, dispatch=2), rerouted=rerouted(101), when=NOON))
     with pytest.raises(PriceUnknown):
         keys.do(RetryDispatch(failed=failing(cost=0, dispatch=2), rerouted=rerouted(None), when=NOON))
-    assert keys.do(RetryDispatch(failed=failing(cost=0, dispatch=2), rerouted=rerouted(100), when=NOON))
+    assert keys.do(RetryDispatch(failed=failing(cost=0, dispatch=2), rerouted=rerouted(60), when=NOON))
     day = keys.state.account("team-a").day
-    assert (day.taken, day.reserved) == (150, 100)
+    assert (day.taken, day.reserved) == (150, 60)
     keys.do(answered())
     assert (day.taken, day.reserved) == (180, 0)
 
