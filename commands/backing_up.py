@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from commands.whole_file import fresh
 from ledger import digests, store
 from ledger.errors import Refusal
 from ledger.inspecting import Inspected
@@ -60,36 +62,40 @@ class BackedUp(NamedTuple):
 
 def back_up(path: Path, output: Path, *, vfs: str | None = None) -> BackedUp:
     """Copy the journal to a file that isn't there yet; it appears whole and verified, or not at all."""
-    if output.exists():  # found again at the end, by the link
+    if os.path.lexists(output):  # found again at the end, by the link
         raise BackupInTheWay(output)
-    partial = output.with_name(f"{output.name}.partial-{os.getpid()}")
     source = Store(path, vfs=vfs)
     try:
-        _make_private(partial)
-        try:
+        with _private(output) as partial:
             source.copy_to(partial)
             made = _verified(source, partial)
             os.link(partial, output)  # unlike a rename, never over what came there meanwhile
             store.sync(output.parent)
-        except FileExistsError:
-            raise BackupInTheWay(output) from None
-        except DISK_ERRORS as error:
-            raise named(output, error) from error
-        finally:
-            for leftover in (partial, *(partial.with_name(partial.name + end) for end in ("-wal", "-shm", "-journal"))):
-                leftover.unlink(missing_ok=True)
+    except FileExistsError:
+        raise BackupInTheWay(output) from None
+    except DISK_ERRORS as error:
+        raise named(output, error) from error
     finally:
         source.close()
     return made
 
 
-def _make_private(partial: Path) -> None:
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
-        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        raise BackupNowhere(partial, error.strerror or str(error)) from error
+@contextlib.contextmanager
+def _private(output: Path) -> Iterator[Path]:
+    """Make the file that is to become the backup; BackupNowhere when none can be made. It leaves nothing behind."""
+    with contextlib.ExitStack() as made:
+        try:
+            str(output).encode()  # SQLite takes names as UTF-8
+            with contextlib.suppress(FileNotFoundError):
+                output.lstat()  # whether it can be a name, before anything is copied for it
+            partial = made.enter_context(fresh(output))
+        except UnicodeEncodeError as error:
+            raise BackupNowhere(output, "its name isn't UTF-8") from error
+        except OSError as error:
+            raise BackupNowhere(output, error.strerror or str(error)) from error
+        for end in ("-wal", "-shm", "-journal"):
+            made.callback(partial.with_name(partial.name + end).unlink, missing_ok=True)
+        yield partial
 
 
 def _verified(source: Store, partial: Path) -> BackedUp:

@@ -57,7 +57,7 @@ def _modes(root: Path) -> Iterator[Finding]:
     for path in [root, *(path for pattern in PRIVATE for path in sorted(root.glob(pattern)))]:
         try:
             there = path.lstat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue  # no root yet, or a lock file or a log that went away meanwhile
         name = str(path)
         if there.st_uid != os.geteuid():

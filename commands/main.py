@@ -294,6 +294,16 @@ def _named(error: Exception) -> Refusal | None:
     return TooManyOpenFiles() if _out_of_files(error) else None
 
 
+def _no_text(arguments: Sequence[str]) -> str | None:
+    """Say which argument holds bytes that are no text; None when all are text. Names of files need not be."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            return f"{argument!a} isn't UTF-8, and no name of anything here"
+    return None
+
+
 def _escaped(error: UnicodeError) -> tuple[str, int]:
     """Return what an encoding has no bytes for as JSON and Python write it."""
     if not isinstance(error, UnicodeEncodeError):
@@ -323,6 +333,8 @@ def run(arguments: Sequence[str]) -> int:
         _drop_output()
         return 0
     except Exception as error:
+        if isinstance(error, UnicodeEncodeError) and (wrong := _no_text(arguments)) is not None:
+            return _print_usage_error(click.UsageError(wrong), as_json=as_json)
         refusal = _named(error)
         if refusal is None:
             if os.environ.get("EXP_DEBUG"):

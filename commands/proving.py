@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commands.regular_file import read_small
+from commands.whole_file import SHARED, fresh
 from ledger.errors import Refusal
 from ledger.merkle import Checkpoint, NotACheckpoint
 
@@ -87,16 +88,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def write_new(path: Path, text: str) -> None:
     """Write a file that isn't there yet, whole or not at all."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with fresh(path, SHARED) as made:
+            with made.open("w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(made, path)  # unlike a rename, never over what is there
     except FileExistsError as error:
         raise ProofUnwritable(path, "it is there already") from error
-    except (OSError, ValueError) as error:
-        raise ProofUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
     except OSError as error:
-        path.unlink(missing_ok=True)
         raise ProofUnwritable(path, error.strerror or str(error)) from error

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Literal
 
 import msgspec
 
 from commands.bundles import form
-from commands.whole_file import FileUnwritable
+from commands.whole_file import FileUnwritable, fresh
 from ledger import digests
 from ledger.errors import Refusal
 from ledger.event import Fact
@@ -58,14 +60,14 @@ class Writing:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if path.exists():
-            raise FileUnwritable(path, "it is there already")
-        self._fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        self._made = ExitStack()
         try:
-            descriptor = os.open(self._fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, "it is there already")
+            self._fresh = self._made.enter_context(fresh(path))
         except OSError as error:
             raise FileUnwritable(path, error.strerror or str(error)) from error
-        self._file = os.fdopen(descriptor, "w+b")
+        self._file = self._fresh.open("w+b")
         self._archive = zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED)
 
     def add(self, name: str, content: bytes) -> None:
@@ -78,15 +80,13 @@ class Writing:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        try:
+        with self._made:
             os.link(self._fresh, self.path)  # fails when somebody made the file meanwhile
-        finally:
-            self._fresh.unlink(missing_ok=True)
 
     def abandon(self) -> None:
         """Leave nothing behind."""
         self._file.close()
-        self._fresh.unlink(missing_ok=True)
+        self._made.close()
 
 
 def packed(path: Path, members: Mapping[str, bytes], contents: Iterator[tuple[str, bytes]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,21 +50,28 @@ class Imported(NamedTuple):
     known: bool
 
 
-def bring_in(journal: Journal, path: Path, advance: Callable[[int], None] = lambda _: None) -> Imported:
-    """Verify a bundle and record it; what is there already is left alone. Nothing of it is run or unpacked to disk."""
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Opened, Verified]]:
+    """Open a bundle that verifies; nothing is recorded or made for one that doesn't. Nothing of it is unpacked."""
     try:
         file = open_regular(path)
     except OSError as error:
         raise FileUnreadable(path, error.strerror or str(error)) from error
     with file:
         bundle = Opened(path, file)
-        verified = verify(bundle)
-        known = journal.find(BundleImported, verified.digest) is not None
-        before = journal.position()[0]
-        if not known:
-            _record(journal, bundle, verified, advance)
-            journal.refresh()
-        return Imported(verified, journal.position()[0] - before, known)
+        yield bundle, verify(bundle)
+
+
+def bring_in(
+    journal: Journal, bundle: Opened, verified: Verified, advance: Callable[[int], None] = lambda _: None
+) -> Imported:
+    """Record a bundle that was verified; what is there already is left alone. Nothing of it is run."""
+    known = journal.find(BundleImported, verified.digest) is not None
+    before = journal.position()[0]
+    if not known:
+        _record(journal, bundle, verified, advance)
+        journal.refresh()
+    return Imported(verified, journal.position()[0] - before, known)
 
 
 def verify(bundle: Opened) -> Verified:

@@ -16,12 +16,15 @@ from commands.render.result import Result
 @json_option
 def command(file: Path, root: Path, *, as_json: bool) -> None:
     """Verify a bundle, and keep its events as another journal's."""
-    from commands.bundles.importing import bring_in  # noqa: PLC0415 - loaded when the command runs
+    from commands.bundles.importing import bring_in, opened  # noqa: PLC0415 - loaded when the command runs
     from commands.opening import open_journal  # noqa: PLC0415 - as above
     from ledger.families import imports  # noqa: PLC0415 - as above
 
-    with open_journal(root, "import", imports.FAMILY, create=True) as journal:
-        imported = bring_in(journal, file)
+    with (
+        opened(file) as (bundle, verified),  # before a journal is made for it
+        open_journal(root, "import", imports.FAMILY, create=True) as journal,
+    ):
+        imported = bring_in(journal, bundle, verified)
         position, head = journal.position()
     result, manifest = Result(as_json), imported.verified.manifest
     for name in ("run", "project", "policy", "report"):

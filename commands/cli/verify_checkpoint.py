@@ -48,9 +48,11 @@ def command(files: tuple[Path, ...], root: Path, against: Path | None, *, as_jso
 
 def _differing(store: Inspected, against: Path) -> list[Finding]:
     from ledger.proving import first_difference  # noqa: PLC0415 - loaded when there is something to compare
+    from ledger.root_name import is_there  # noqa: PLC0415 - as above
     from ledger.store import NAME  # noqa: PLC0415 - as above
     from ledger.verify import Finding  # noqa: PLC0415 - as above
 
+    is_there(against, NAME)  # refuses a name that none can have
     found = first_difference(store, against / NAME)
     if found is None:
         return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,10 +52,10 @@ class Side(NamedTuple):
 def place(argument: str, root: Path) -> Place:
     """Read ``ID``, ``ROOT:ID`` or ``ROOT``, each with ``@ORIGIN`` behind it when an imported one is meant."""
     text, _, origin = argument.partition("@")
-    if (Path(text) / NAME).is_file():
+    if os.path.isfile(Path(text) / NAME):  # noqa: PTH113 - a name that none can have is no file, and no error
         return Place(Path(text), origin or None, "")
     before, mark, name = text.rpartition(":")
-    if mark and (Path(before) / NAME).is_file():
+    if mark and os.path.isfile(Path(before) / NAME):  # noqa: PTH113 - as above
         return Place(Path(before), origin or None, name)
     return Place(root, origin or None, text)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from commands.render.json_text import harmless
+from commands.whole_file import fresh
 from ledger.errors import Refusal
 from ledger.families import traces
 from projections.normal_form.written import written
@@ -17,7 +18,6 @@ from projections.normal_form.written import written
 if TYPE_CHECKING:
     from ledger.journal import Journal
 
-PRIVATE = 0o600
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -27,7 +27,7 @@ class ExportNotWritten(Refusal, name="export-not-written", exit_code=200):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
             f"the export can't be written: {problem}",
-            where=str(path),
+            where=str(path) if path.name else "a path without a file's name",
             remedy="give the path of a file that isn't there yet, in a directory that you may write to",
         )
 
@@ -41,19 +41,15 @@ def lines_of(journal: Journal, digests: Sequence[str], advance: Callable[[int], 
 
 def write_new(path: Path, lines: Iterable[bytes]) -> int:
     """Write a file that isn't there yet, readable by its owner, and return its size."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
     size = 0
     try:
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
+        with fresh(path) as made:
+            with made.open("wb") as file:
                 for line in lines:
                     size += file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(fresh, path)
-        finally:
-            fresh.unlink()
-    except (OSError, ValueError) as error:
-        raise ExportNotWritten(path, getattr(error, "strerror", None) or str(error)) from error
+            os.link(made, path)
+    except OSError as error:
+        raise ExportNotWritten(path, error.strerror or str(error)) from error
     return size

@@ -18,6 +18,7 @@ from sqlite_utils import Database
 from commands.explaining.telling import moment
 from commands.querying.refusals import DatabaseInTheWay
 from commands.querying.views import EVENTS, VERSION, VIEWS
+from commands.whole_file import fresh
 from ledger import digests
 from ledger.locks import Sidecar
 
@@ -69,13 +70,20 @@ def make(journal: Journal, path: Path) -> None:
 def carried_out(source: Path, target: Path) -> None:
     """Copy the derived database to a file of its own; DatabaseInTheWay when there is something already."""
     try:
-        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
+        if os.path.lexists(target):
+            raise FileExistsError  # noqa: TRY301 - as when somebody makes it meanwhile
+        str(target).encode()  # SQLite takes names as UTF-8
+        with fresh(target) as made:
+            with (
+                contextlib.closing(sqlite3.connect(source)) as here,
+                contextlib.closing(sqlite3.connect(made)) as there,
+            ):
+                here.backup(there)
+            os.link(made, target)
     except FileExistsError as error:
         raise DatabaseInTheWay(target, "there is something of that name") from error
-    except OSError as error:
-        raise DatabaseInTheWay(target, error.strerror or str(error)) from error
-    with contextlib.closing(sqlite3.connect(source)) as here, contextlib.closing(sqlite3.connect(target)) as there:
-        here.backup(there)
+    except (OSError, UnicodeEncodeError, sqlite3.Error) as error:
+        raise DatabaseInTheWay(target, getattr(error, "strerror", None) or str(error)) from error
 
 
 def _extended(journal: Journal, path: Path) -> bool:

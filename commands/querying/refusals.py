@@ -17,7 +17,7 @@ class QueryRefused(Refusal, name="query-refused", exit_code=110):
         text = one_line(sql)
         super().__init__(
             f"the query can't be answered: {problem}",
-            where=text if len(text) <= SHOWN else f"{text[:SHOWN]}...",
+            where="an empty query" if not text.strip() else text if len(text) <= SHOWN else f"{text[:SHOWN]}...",
             remedy="one SELECT over the views, which `exp query` lists; docs/reading.md describes their columns",
         )
 

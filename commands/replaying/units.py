@@ -24,7 +24,7 @@ class NothingPublishedAs(Refusal, name="nothing-published-as", exit_code=214):
     def __init__(self, name: str, known: Sequence[str]) -> None:
         some = ", ".join(known[-SHOWN:]) + (f" and {len(known) - SHOWN} more" if len(known) > SHOWN else "")
         super().__init__(
-            f"nothing was published as {name!r}",
+            f"nothing was published as {name!r}" if name or known else "nothing was published yet",
             where=f"what the journal published: {some or 'nothing yet'}",
             remedy="name a run, build, calibration, policy or report by its id or by the beginning of it",
         )

@@ -44,6 +44,35 @@ def test_a_root_whose_name_is_no_text_is_refused_by_name(command: str, locale: d
     assert (code, "exp: the root's name can't be used" in err) == (90, True)
 
 
+@pytest.mark.parametrize("command", ["show", "cat", "why", "prove", "erase --reason r", "log --stream"])
+def test_an_id_that_is_no_text_is_a_wrong_command_line(command: str, tmp_path: Path) -> None:
+    shell(f"{EXP} config budget 5", tmp_path)
+    code, err = shell(f'{EXP} {command} "$1"', tmp_path, b"a\xff")
+    assert (code, "isn't UTF-8" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", [b"", b"a" * 5_000, b"/dev/null/x", b"a\xff/b", b"/"])
+@pytest.mark.parametrize(
+    ("command", "codes"),
+    [
+        ("checkpoint --output", {101}),
+        ("prove 1 --output", {101}),
+        ("query 'SELECT 1' --output", {2, 219}),
+        ("backup", {105, 106}),
+        ("ingest export --output", {200}),
+        ("verify-checkpoint kept --against", {30, 33, 90}),
+        ("diff a", {214}),
+        ("import", {243}),
+        ("doctor --root", {1, 90}),
+    ],
+)
+def test_a_file_that_none_can_be_is_refused_by_name(command: str, codes: set[int], name: bytes, tmp_path: Path) -> None:
+    shell(f"{EXP} config budget 5; {EXP} checkpoint --output kept", tmp_path)
+    code, err = shell(f'{EXP} {command} "$1"', tmp_path, name)
+    assert code in codes, err
+    assert {one.name for one in tmp_path.iterdir()} == {".exp", "kept"}
+
+
 def test_a_lack_of_open_files_is_named(tmp_path: Path) -> None:
     code, err = shell(f"ulimit -n 20; {EXP} quickstart", tmp_path)
     assert (code, "allows no more open files" in err) == (86, True)  # the step that failed says 91

@@ -590,6 +590,50 @@ def test_a_file_that_is_no_bundle_is_refused(content: bytes, tmp_path: Path, exp
     assert exp("import", path, "--root", here(tmp_path / "here"))[0] == 241
 
 
+def test_a_refused_bundle_makes_no_journal(bundle: Path, tmp_path: Path, exp: Exp) -> None:
+    (tmp_path / "bad.zip").write_bytes(bundle.read_bytes()[:-1])
+    assert exp("import", tmp_path / "bad.zip", "--root", tmp_path / "fresh")[0] == 241
+    assert exp("import", tmp_path / "none.zip", "--root", tmp_path / "fresh")[0] == 243
+    assert not (tmp_path / "fresh").exists()
+    assert exp("import", bundle, "--root", tmp_path / "fresh")[0] == 0
+
+
+@pytest.mark.parametrize("place", ["before", "after", "between"])
+def test_bytes_that_belong_to_no_member_are_refused(place: str, bundle: Path, tmp_path: Path, exp: Exp) -> None:
+    data = bundle.read_bytes()
+    if place == "between":
+        with zipfile.ZipFile(bundle) as archive:
+            second, start = sorted(archive.infolist(), key=lambda one: one.header_offset)[1], archive.start_dir
+            offsets = [info.header_offset for info in archive.infolist()]
+        moved = bytearray(data[start:])
+        for offset in offsets:
+            if offset >= second.header_offset:
+                there = moved.index(offset.to_bytes(4, "little"), 0)
+                moved[there : there + 4] = (offset + 4).to_bytes(4, "little")
+        moved[-6:-2] = (start + 4).to_bytes(4, "little")
+        data = data[: second.header_offset] + b"more" + data[second.header_offset : start] + bytes(moved)
+    path = tmp_path / "more.zip"
+    path.write_bytes({"before": b"more" + data, "after": data + b"more", "between": data}[place])
+    status, said = exp("import", path, "--root", here(tmp_path / "here"))
+    assert (status, said["error"]["name"]) == (241, "bundle-refused")
+    assert "more in the file than its members" in said["error"]["what"]
+
+
+def test_a_name_of_a_process_that_was_killed_is_in_nobodys_way(
+    taken: Laboratory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: 7)  # as in a container, where each process may be the seventh
+    for stale in ("run.zip.7.new", "d.html.7.new", ".out.jsonl.7", "copy.db.partial-7"):
+        (tmp_path / stale).write_bytes(b"half")
+    root = str(taken.root)
+    assert run(["export", taken.run, str(tmp_path / "run.zip"), "--root", root]) == 0
+    assert run(["diff", taken.run, taken.run, "--html", str(tmp_path / "d.html"), "--root", root]) == 0
+    assert run(["ingest", "export", "--output", str(tmp_path / "out.jsonl"), "--root", root]) == 0
+    assert run(["backup", str(tmp_path / "copy.db"), "--root", root]) == 0
+    assert len(list(tmp_path.iterdir())) == 8
+    assert (tmp_path / "copy.db.partial-7").read_bytes() == b"half"
+
+
 def test_a_cut_file_is_refused(bundle: Path, tmp_path: Path, exp: Exp) -> None:
     path = tmp_path / "cut.zip"
     path.write_bytes(bundle.read_bytes()[:-1])
