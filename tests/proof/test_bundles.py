@@ -566,7 +566,7 @@ def test_an_archive_of_another_form_is_refused_whole(name: str, bundle: Path, tm
     root = tmp_path / "fresh"
     status, said = exp("import", path, "--root", root)
     assert (status, said["error"]["name"]) == (241, "bundle-refused")
-    assert not count(root)
+    assert not root.exists()
 
 
 def test_members_that_share_bytes_are_refused(bundle: Path, tmp_path: Path, exp: Exp) -> None:
@@ -596,27 +596,6 @@ def test_a_refused_bundle_makes_no_journal(bundle: Path, tmp_path: Path, exp: Ex
     assert exp("import", tmp_path / "none.zip", "--root", tmp_path / "fresh")[0] == 243
     assert not (tmp_path / "fresh").exists()
     assert exp("import", bundle, "--root", tmp_path / "fresh")[0] == 0
-
-
-@pytest.mark.parametrize("place", ["before", "after", "between"])
-def test_bytes_that_belong_to_no_member_are_refused(place: str, bundle: Path, tmp_path: Path, exp: Exp) -> None:
-    data = bundle.read_bytes()
-    if place == "between":
-        with zipfile.ZipFile(bundle) as archive:
-            second, start = sorted(archive.infolist(), key=lambda one: one.header_offset)[1], archive.start_dir
-            offsets = [info.header_offset for info in archive.infolist()]
-        moved = bytearray(data[start:])
-        for offset in offsets:
-            if offset >= second.header_offset:
-                there = moved.index(offset.to_bytes(4, "little"), 0)
-                moved[there : there + 4] = (offset + 4).to_bytes(4, "little")
-        moved[-6:-2] = (start + 4).to_bytes(4, "little")
-        data = data[: second.header_offset] + b"more" + data[second.header_offset : start] + bytes(moved)
-    path = tmp_path / "more.zip"
-    path.write_bytes({"before": b"more" + data, "after": data + b"more", "between": data}[place])
-    status, said = exp("import", path, "--root", here(tmp_path / "here"))
-    assert (status, said["error"]["name"]) == (241, "bundle-refused")
-    assert "more in the file than its members" in said["error"]["what"]
 
 
 def test_a_name_of_a_process_that_was_killed_is_in_nobodys_way(
