@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from commands.gateway import connections
 from commands.gateway.connections import LONGEST_HEAD, Connection
-from commands.gateway.exchange import Receive, Scope, Send
+from commands.gateway.exchange import Ceased, Exchange, Receive, Scope, Send
 from ledger.families import serving
 from tests.commands.gateway.provider_double import DONE, USAGE, Asked, Piece, Provider, chunk, chunked, http, said
 from tests.commands.gateway.provider_double import completion as completed
@@ -120,6 +120,33 @@ def test_the_rest_of_a_body_that_was_refused_is_no_head(shared_gateway: Gateway)
     large = request(shared_gateway, b"x" * (40 * 2**20))
     got = said_to(shared_gateway.port, large, request(shared_gateway, PLAIN, more="Connection: close\r\n"))
     assert [got.count(b"HTTP/1.1 %d" % status) for status in (413, 200, 431)] == [1, 1, 0]
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(shared_gateway: Gateway) -> None:
+    head = request(shared_gateway, PLAIN, more="Expect: 100-continue\r\n").partition(b"Content-Length")[0]
+    with socket.create_connection(("127.0.0.1", shared_gateway.port), timeout=10) as raw:
+        raw.sendall(head + b"Content-Length: 73400320\r\n\r\n")
+        assert raw.recv(65_536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_work_is_not_begun_for_a_client_that_has_left() -> None:
+    async def receive() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    async def send(_message: dict[str, object]) -> None:
+        raise AssertionError
+
+    async def work() -> None:
+        raise AssertionError
+
+    async def run() -> None:
+        exchange = Exchange({"method": "GET", "path": "/", "headers": []}, receive, send)
+        exchange.watch()
+        await asyncio.sleep(0.01)
+        with pytest.raises(Ceased, match="client-left"):
+            await exchange.work(work())
+
+    asyncio.run(run())
 
 
 def lengthy(asked: Asked, _count: int) -> list[Piece]:

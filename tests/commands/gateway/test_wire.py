@@ -337,3 +337,12 @@ def test_a_body_without_an_end_is_given_up(provider: Provider, monkeypatch: pyte
         return len(lines._idle[target.place])
 
     assert inside(run) == 0
+
+
+def test_many_answers_on_one_connection_are_none_without_an_end(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LONGEST_BODY", 2**20)
+    answers = talk(provider, *[http(200, b"x" * 2**18)] * 8)
+    assert [(status, len(body), kept) for status, body, kept in answers] == [(200, 2**18, True)] * 8
+    assert provider.connections == 1
