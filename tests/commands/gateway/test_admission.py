@@ -128,8 +128,10 @@ def test_nobody_stands_in_whom_a_key_is_not_for(root: Path, provider: Provider) 
         provider.script = lambda *_: http(503, b"{}")
         assert ask(gateway).status_code == 503
         assert len(provider.asked) == 1
+        assert ask(gateway, **{"x-exp-allowed-models": "plain,other"}).status_code == 503
+        assert len(provider.asked) == 2
         assert gateway.ask().status_code == 503
-        assert len(provider.asked) == 3
+        assert len(provider.asked) == 4
 
 
 def test_what_does_not_fit_under_a_budget_is_a_429_that_says_when_it_will(gateway: Gateway, provider: Provider) -> None:
@@ -255,6 +257,14 @@ def test_tokens_a_minute_are_taken_at_their_most_and_set_right(gateway: Gateway,
     assert alone.status_code == 429
     assert alone.headers["x-should-retry"] == "false"
     assert "fewer output tokens" in alone.json()["error"]["message"]
+
+
+def test_embeddings_take_tokens_too(gateway: Gateway) -> None:
+    issue(gateway.root, Limits(tokens_per_minute=1))
+    body = {"model": "embed", "input": "some words"}
+    shown = {"Authorization": f"Bearer {KEY}"}
+    refused = httpx.post(f"{gateway.url}/v1/embeddings", json=body, headers=shown, trust_env=False)
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
 
 
 def test_what_has_no_price_is_refused_under_a_budget_and_asked_without_one(root: Path, provider: Provider) -> None:
