@@ -31,7 +31,7 @@ class FileUnwritable(Refusal, name="file-unwritable", exit_code=240):
         super().__init__(
             f"the file can't be written: {problem}",
             where=str(path) if path.name else "a path without a file's name",
-            remedy="name a file in a directory that can be written",
+            remedy="name another file, in a directory that can be written",
         )
 
 

@@ -36,4 +36,5 @@ def command(file: Path, root: Path, *, as_json: bool) -> None:
     if imported.known:
         result.text("this bundle was brought in before, so nothing is new")
     result.line("journal", f"{position} {head}")
+    result.text(f"`exp replay --origin {imported.verified.checkpoint.origin} --root {root}` computes it again")
     result.finish()

@@ -86,6 +86,7 @@ def _import(journal: Journal | None, wanted: Wanted, result: Result, *, dry: boo
         result.item("input", {"name": one.name, **facts})
     say(result, read.tally)
     result.line("traces-new", read.tally.new)
+    result.line("project", wanted.project or "none")
     result.line("imported", "before" if not read.fresh else "not yet" if dry else "now")
     if dry:
         result.text("dry run: nothing was recorded")
@@ -96,3 +97,9 @@ def _import(journal: Journal | None, wanted: Wanted, result: Result, *, dry: boo
         from commands.render.place import say_checkpoint  # noqa: PLC0415 - as above
 
         say_checkpoint(result, journal)
+        if wanted.project:
+            result.text(f"`exp build {wanted.project}` builds from all traces of the project")
+        else:
+            result.text(
+                "no build uses these traces yet: the same command with --project NAME makes them part of a project"
+            )

@@ -12,6 +12,8 @@ from commands.cli.options import json_option, root_option
 from commands.render.result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from commands.replaying import Replayed
     from commands.replaying.verdicts import Verdict
     from ledger.differences import Difference
@@ -40,14 +42,17 @@ def command(ids: tuple[str, ...], root: Path, origin: str | None, *, as_json: bo
         with Progress(len(chosen), "replaying") as progress:
             replayed = replay(journal, chosen, progress.advance)
         seq, head = journal.position()
-    return _say(result, replayed, f"{seq} {head}")
+        imported = [] if origin else list(journal.origins().values())[1:]
+    return _say(result, replayed, f"{seq} {head}", imported)
 
 
-def _say(result: Result, replayed: Replayed, position: str) -> int:
+def _say(result: Result, replayed: Replayed, position: str, imported: Sequence[str]) -> int:
     for verdict in replayed.verdicts:
         result.item(verdict.kind, {"id": verdict.id, "status": verdict.status, **_details(verdict, result.as_json)})
     if not replayed.verdicts:
         result.text("nothing is published yet, so there is nothing to compute again")
+    for name in imported:
+        result.text(f"what was imported is computed again with --origin {name}")
     result.line("journal", position)
     result.finish()
     if replayed.unanswered is not None:

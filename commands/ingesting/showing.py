@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ class Shown(msgspec.Struct):
     left: tuple[Exclusion, ...]
 
     def places(self, reason: str) -> Iterator[Exclusion]:
-        """Yield what was left out for a reason."""
-        return (one for one in self.left if one.reason == reason)
+        """Yield what was left out for a reason, by place: names by letter, lines and items by number."""
+        return iter(sorted((one for one in self.left if one.reason == reason), key=lambda one: _natural(one.place)))
 
 
 def shown(journal: Journal, completed: ImportCompleted) -> Shown:
@@ -58,13 +59,18 @@ def shown(journal: Journal, completed: ImportCompleted) -> Shown:
 
 
 def _left(journal: Journal, completed: ImportCompleted) -> Iterator[Exclusion]:
-    """Yield what was found, in the order of the input."""
+    """Yield what was found, in the order in which it was found."""
     for key in _keys(journal.blob(completed.findings.blob)):
         record = journal.find(InputExcluded, key)
         event = None if record is None else record.event
         if isinstance(event, InputExcluded):
             detail = "" if event.detail is None else _text(journal, event.detail.blob)[:MOST_SHOWN]
             yield Exclusion(place=event.place, reason=event.reason, detail=detail, count=event.count, units=event.units)
+
+
+def _natural(place: str) -> tuple[tuple[str, int], ...]:
+    words = re.findall(r"([^0-9]*)([0-9]*)", place)
+    return tuple((word, int(number or 0)) for word, number in words)
 
 
 def _text(journal: Journal, digest: str) -> str:

@@ -26,7 +26,8 @@ class NothingPublishedAs(Refusal, name="nothing-published-as", exit_code=214):
         super().__init__(
             f"nothing was published as {name!r}" if name or known else "nothing was published yet",
             where=f"what the journal published: {some or 'nothing yet'}",
-            remedy="name a run, build, calibration, policy or report by its id or by the beginning of it",
+            remedy="name a run, build, calibration, policy or report by its id or by the beginning of it; one that was "
+            "imported also needs its origin (`--origin NAME`; for `exp diff`, @NAME behind the argument)",
         )
 
 

@@ -109,6 +109,23 @@ def test_a_bundle_holds_what_the_run_needs_and_nothing_of_others(taken: Laborato
     assert exp("replay", "--origin", THERE, "--root", arrived)[0] == 0
 
 
+def test_where_only_an_import_is_each_command_says_how_to_name_it(
+    bundle: Path, taken: Laboratory, tmp_path: Path, exp: Exp
+) -> None:
+    root = tmp_path / "root"
+    _, said = exp("import", bundle, "--root", root)
+    assert said["notes"] == [f"`exp replay --origin {THERE} --root {root}` computes it again"]
+    status, said = exp("replay", "--root", root)
+    assert status == 0
+    assert said["notes"][-1] == f"what was imported is computed again with --origin {THERE}"
+    assert "notes" not in exp("replay", "--root", root, "--origin", THERE)[1]
+    for arguments in (("diff", root, taken.root), ("diff", taken.run, taken.root, "--root", root)):
+        status, said = exp(*arguments)
+        assert (status, said["error"]["name"]) == (214, "nothing-published-as")
+        assert "''" not in said["error"]["what"]
+        assert "--origin NAME" in said["error"]["remedy"]
+
+
 def test_what_does_not_replay_is_not_carried_away(taken: Laboratory, tmp_path: Path, exp: Exp) -> None:
     root = tmp_path / "root"
     shutil.copytree(taken.root, root)

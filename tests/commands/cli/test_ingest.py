@@ -76,6 +76,27 @@ def test_an_import_says_what_it_read_as_what_and_why_and_adds_up(tmp_path: Path,
     assert run(["check", "--full", "--root", str(tmp_path / "root")]) == 0
 
 
+def test_an_import_says_what_it_is_part_of_and_what_comes_next(tmp_path: Path, capsys: Captured) -> None:
+    root, path = tmp_path / "root", export(tmp_path / "x.jsonl")
+    assert "notes" in ingest(capsys, root, path, "--dry-run")[1]
+    alone = ingest(capsys, root, path)[1]
+    assert alone["project"] == "none"
+    assert "--project" in alone["notes"][0]
+    part = ingest(capsys, root, path, "--project", "shop")[1]
+    assert part["project"] == "shop"
+    assert "`exp build shop`" in part["notes"][0]
+
+
+def test_places_of_a_reason_are_listed_by_number(tmp_path: Path, capsys: Captured) -> None:
+    root, path = tmp_path / "root", tmp_path / "x.jsonl"
+    path.write_bytes(b"".join(lines([{**span, "attributes": []} for span in spans(6)])) + b"{broken\n")
+    assert ingest(capsys, root, path, export(tmp_path / "y.jsonl"), "--project", "p")[0] == 0
+    assert run(["ingest", "show", "p", "--root", str(root), "--json", "--reason", "span-without-content"]) == 0
+    found = [int(row["place"].rpartition(" ")[2]) for row in json.loads(capsys.readouterr().out)["place"]]
+    assert len(found) > 9
+    assert found == sorted(found)
+
+
 def test_the_same_again_adds_nothing_wherever_it_is_and_however_packed(tmp_path: Path, capsys: Captured) -> None:
     root, path = tmp_path / "root", export(tmp_path / "x.jsonl")
     path.write_bytes(path.read_bytes() + b"{broken\n")
