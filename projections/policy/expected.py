@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-STRENGTH = 100
+STRENGTH = 200
 _LINE = 3  # the fewest candidates that a line can be too straight for
 _BITS = 16
 _WORD = 62

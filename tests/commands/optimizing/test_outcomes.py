@@ -273,12 +273,13 @@ def test_missing_cells_and_unknown_costs_stay_missing(tmp_path: Path, capsys: py
     for number in range(0, 60, 3):
         lines[number]["models"].pop("cheap")
     lines[1]["models"]["dear"]["cost"] = None
+    lines[2]["models"]["cheap"]["score"] = None
     imported(tmp_path, lines)
     capsys.readouterr()
     assert optimize(tmp_path, "--json") == 0
     found = said(capsys)
     cheap, dear = found["candidate"]
-    assert (cheap["counted"], dear["cost_usd"]) == (40, "unknown")
+    assert (cheap["counted"], cheap["excluded"], dear["cost_usd"]) == (39, 0, "unknown")
     assert found["uncovered"][0]["alias"] == "cheap"
 
 

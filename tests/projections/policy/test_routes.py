@@ -14,6 +14,7 @@ from projections.policy import (
     Policy,
     Price,
     Tolerance,
+    at_target,
     course,
     decide,
     frozen,
@@ -132,3 +133,10 @@ def test_a_policy_that_loses_on_left_out_tasks_is_kept_when_it_is_frozen() -> No
 def test_rows_are_put_in_order_of_task_whatever_their_lineages() -> None:
     rows = [row("b", (1, 0), (1, 1), "x1"), row("a", (1, 0), (1, 1), "y9"), row("c", (1, 0), (1, 1), "a5")]
     assert [one.task for one in frozen(policy(rows, (1, 10))).rows] == ["a", "b", "c"]
+
+
+def test_a_policy_that_meets_a_target_routes_even_if_its_first_dial_didnt_pay() -> None:
+    one = msgspec.structs.replace(frozen(policy(ROWS, (1, 10, 100))), kept=True)
+    met = at_target(one, one.curve[0])
+    assert (met.kept, met.dial, met.operating) == (False, one.curve[0].dial, one.curve[0])
+    assert routes(met, REQUESTS)[0][0] == "a"
