@@ -116,6 +116,17 @@ def test_a_long_head_that_ends_is_read(shared_gateway: Gateway) -> None:
     )
 
 
+def test_heads_in_parts_are_counted_each_for_itself(shared_gateway: Gateway) -> None:
+    more = "".join(f"X-{number}: {'y' * 100}\r\n" for number in range(400))
+    one = request(shared_gateway, path="/v1/models", more=more)
+    with socket.create_connection(("127.0.0.1", shared_gateway.port), timeout=10) as raw:
+        for _ in range(3):
+            for at in range(0, len(one), 15_000):
+                raw.sendall(one[at : at + 15_000])
+                time.sleep(0.02)
+            assert raw.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
 def test_the_rest_of_a_body_that_was_refused_is_no_head(shared_gateway: Gateway) -> None:
     large = request(shared_gateway, b"x" * (40 * 2**20))
     got = said_to(shared_gateway.port, large, request(shared_gateway, PLAIN, more="Connection: close\r\n"))

@@ -97,3 +97,13 @@ def test_halves_of_characters_in_a_stream_are_replaced(make: type[ChatStream | R
     passed = make(wants_usage=False, fallback_id="x").take(b"", half[6:-2].replace(b"HALF", b"a\\ud83d"))
     (choice,) = json.loads(passed[6:])["choices"]
     assert choice["delta"] == {"content": "a\ufffd"}
+
+
+def test_only_the_first_line_may_begin_with_a_byte_order_mark() -> None:
+    splitter = Splitter()
+    assert splitter.feed(b"data: a\n\n\xef\xbb\xbfdata: b\n\n") == [(b"", b"a")]
+
+
+def test_many_events_at_once_are_none_without_an_end() -> None:
+    event = b"data: " + b"x" * 2**22 + b"\n\n"
+    assert len(Splitter().feed(event * (LONGEST // 2**22 + 2))) == LONGEST // 2**22 + 2

@@ -11,7 +11,7 @@ from commands.gateway.problems import Problem
 from commands.gateway.upstream import Upstream
 from ledger.families import serving
 from ledger.families.providers import Connection
-from tests.commands.gateway.provider_double import CUT, Piece, Provider, completion, http
+from tests.commands.gateway.provider_double import CUT, Piece, Provider, chunked, completion, http
 from tests.commands.gateway.provider_double import stream as stream_of
 from tests.commands.gateway.running import HELLO, SECRET, Gateway, configured, streamed
 
@@ -248,3 +248,22 @@ def test_bytes_that_are_no_characters_never_reach_a_client(
     response = shared_gateway.ask(streamed() if stream else HELLO)
     assert response.status_code == 200
     assert "\ufffd\ufffdRD" in response.content.decode()
+
+
+def test_an_error_instead_of_a_stream_may_come_in_parts(shared_gateway: Gateway, shared_provider: Provider) -> None:
+    whole = http(200, b'{"error":{"message":"overloaded"}}')[0]
+    assert isinstance(whole, bytes)
+    shared_provider.script = lambda asked, count: [whole[:-10], 0.1, whole[-10:]]
+    assert shared_gateway.ask(streamed()).json()["error"]["message"] == "overloaded"
+
+
+def test_an_event_may_come_in_parts_that_look_like_json(shared_gateway: Gateway, shared_provider: Provider) -> None:
+    pieces = [piece for piece in stream_of("ready") if isinstance(piece, bytes)]
+    events = b"".join(piece.partition(b"\r\n")[2].removesuffix(b"\r\n") for piece in pieces[1:-1])
+    parts: list[Piece] = []
+    for event in events.split(b"data: ")[1:]:
+        parts += [b"data: ", 0.02, event, 0.02]
+    shared_provider.script = lambda asked, count: chunked(*parts)
+    response = shared_gateway.ask(streamed())
+    assert response.status_code == 200
+    assert "ready" in response.text
