@@ -103,7 +103,7 @@ def expectations(report: Report, policy: Policy) -> Iterator[str]:
     if policy.kept:
         yield "routing did not pay on left-out fit tasks, so the incumbent keeps every request"
     gain = report.difference("perf-gain")
-    if gain.low is not None and gain.high is not None and not gain.shown:
+    if gain.low is not None and gain.high is not None and gain.low < gain.high and not gain.shown:
         width = (gain.high - gain.low + 1) // 2
         yield (
             f"no difference in quality between routed and incumbent is shown: it could be seen from about "

@@ -32,7 +32,7 @@ MOST_BRIEF = 160
 def heat_map(sheet: Sheet) -> list[Node]:
     """Return the heat maps: held-out tasks, and folded away those that were learned from."""
     if not sheet.cells:
-        return [h.p[one_line(f"No rollouts are shown: {sheet.missing.get('cells', 'none are recorded')}.")]]
+        return [h.p[one_line(f"No cells are shown: {sheet.missing.get('cells', 'none are recorded')}.")]]
     held = [task for task in sheet.tasks if task.part == "held-out"]
     fit = [task for task in sheet.tasks if task.part == "fit"]
     return [
@@ -88,8 +88,9 @@ def _cell(cells: Sequence[Cell], routed: bool, shown: set[str]) -> Element:  # n
     scores = [cell.score for cell in cells if cell.score is not None]
     mean = (2 * sum(scores) + len(scores)) // (2 * len(scores)) if scores else None
     shade = "out" if mean is None else f"h{min(mean * SHADES // MILLION, SHADES - 1)}"
+    missing = all(cell.reason and not cell.calls for cell in cells)
     said: Node = [
-        score(mean, 2) if mean is not None else "excl.",
+        score(mean, 2) if mean is not None else "none" if missing else "excl.",
         h.span[f"of {len(cells)}"] if len(cells) > 1 else None,
         hidden(" routed here") if routed else None,
     ]
@@ -99,7 +100,8 @@ def _cell(cells: Sequence[Cell], routed: bool, shown: set[str]) -> Element:  # n
 
 def _shown(sheet: Sheet) -> list[Cell]:
     """Return the cells that are shown in full: held-out ones first, as many as a page can hold."""
-    return sorted(sheet.cells, key=lambda cell: cell.part == "fit")[:MOST_CELLS]
+    told = [cell for cell in sheet.cells if cell.calls or cell.turns or cell.judged]
+    return sorted(told, key=lambda cell: cell.part == "fit")[:MOST_CELLS]
 
 
 # Rollouts.
@@ -119,6 +121,9 @@ def rollouts(sheet: Sheet) -> list[Node]:
         by_task[cell.task].append(cell)
     texts = sum(2 * len(cell.turns) + 3 for cell in shown)
     room = _Room(min(max(TEXTS // max(texts, 1), LEAST), MOST))
+    if not shown:
+        why = sheet.missing.get("rollouts") or sheet.missing.get("cells", "none are recorded")
+        return [h.p[one_line(f"No rollouts are shown: {why}.")]]
     left = len(sheet.cells) - len(shown)
     return [
         h.p[

@@ -336,7 +336,8 @@ def _spent(one: Spent, settled: int) -> tuple[Node, ...]:
 
 def _environment(sheet: Sheet) -> list[Node]:
     if not sheet.fidelity:
-        return [h.p[one_line(f"Not measured: {sheet.missing.get('fidelity') or sheet.missing.get('cells', '')}.")]]
+        why = next((sheet.missing[part] for part in ("fidelity", "cells", "rollouts") if part in sheet.missing), "")
+        return [h.p[one_line(f"Not measured: {why}.")]]
     return [
         h.p[
             "Held-out traces say what really came back. The constant answers nothing to everything; the best retrieved "

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from commands.comparing.courses import Course, courses
+from commands.optimizing.words import expectations
 from commands.replaying.endpoints import Endpoints, base_url_of
 from commands.replaying.runs import recorded_plan
 from commands.reporting.calibrated import calibration_of, corrected_share
+from commands.reporting.imported import Imported
 from commands.reporting.resembling import resembled
 from commands.reporting.rollouts import Rollouts
 from commands.reporting.sheet import Asked, Calibrated, Cell, Origin, Resembled, Served, Sheet, Spent
@@ -19,7 +23,9 @@ from ledger import digests
 from ledger.errors import Refusal
 from ledger.families.builds import artifact_id
 from ledger.families.judging import JudgmentRecorded
+from ledger.families.outcomes import RouterFittingStarted
 from ledger.families.policies import OptimizationStarted
+from projections import policy
 from projections.calibration import share
 from projections.retrieval import retrieval_text
 
@@ -32,6 +38,8 @@ if TYPE_CHECKING:
     from projections.report import Line, Report
 
 NO_SETUP = "the judge isn't recorded"
+NO_JUDGE = "scores came with the imported outcomes, and no judge that is known here gave them"
+BROUGHT = "outcomes were imported, and no rollout came with them"
 
 
 class _Reader:
@@ -40,7 +48,9 @@ class _Reader:
         self.journal = meant.journal
         self.endpoints = Endpoints(meant.journal)
         self.missing: dict[str, str] = {}
-        self.plan = self._plan()
+        self.routed = {one.task: one for one in meant.report.routed}
+        self.imported = self._imported()
+        self.plan = self._plan() if self.imported is None else None
         self.calibration, self.bench = self._calibration()
 
     def _plan(self) -> Plan | None:
@@ -51,6 +61,19 @@ class _Reader:
             self.missing["cells"] = refusal.what
             return None
 
+    def _imported(self) -> Imported | None:
+        """Return the outcomes that a router was fitted on, when that is what happened."""
+        event = self.meant.unit.record.event
+        if not isinstance(event, RouterFittingStarted):
+            return None
+        self.missing["rollouts"] = BROUGHT
+        return Imported(self.journal, event.inputs, self.routed)
+
+    @property
+    def evidence(self) -> Literal["cells", "outcomes", "report"]:
+        """What the report rests on here."""
+        return "outcomes" if self.imported is not None else "report" if self.plan is None else "cells"
+
     @property
     def started(self) -> OptimizationStarted | None:
         event = self.meant.unit.record.event
@@ -58,16 +81,18 @@ class _Reader:
 
     def _calibration(self) -> tuple[Calibrated, Bench | None]:
         if self.started is None:
-            return Calibrated(id=None, seq=None, axes=(), keys={}, missing=NO_SETUP), None
+            missing = NO_SETUP if self.imported is None else NO_JUDGE
+            return Calibrated(id=None, seq=None, axes=(), keys={}, missing=missing), None
         inputs = self.started.inputs
         return calibration_of(self.journal, self.endpoints, inputs.project, inputs.setup)
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the rollouts in the order of the plan: a task at a time."""
+        if self.imported is not None:
+            return tuple(self.imported.cells())
         if self.plan is None:
             return ()
-        chosen = {one.task: one.alias for one in self.meant.report.routed}
-        rollouts = Rollouts(self.journal, self.plan, chosen)
+        rollouts = Rollouts(self.journal, self.plan, {task: one.alias for task, one in self.routed.items()})
         return tuple(rollouts.cell(course) for course in self._courses.values())
 
     @property
@@ -80,7 +105,9 @@ class _Reader:
 
     def tasks(self) -> tuple[Asked, ...]:
         """Return the tasks, held-out ones first, since they are what the report is about."""
-        routed = {one.task: one for one in self.meant.report.routed}
+        routed = self.routed
+        if self.imported is not None:
+            return tuple(self.imported.tasks())
         if self.plan is None:
             return tuple(
                 Asked(
@@ -132,6 +159,18 @@ class _Reader:
             return None
         return artifact_id("build-run", texts, build.completed.embedder)
 
+    def expectations(self) -> tuple[str, ...]:
+        """Return what so many tasks can and can't show; nothing where the policy can't be read."""
+        try:
+            made = msgspec.json.decode(self.journal.blob(self.meant.frozen.content.blob), type=policy.Policy)
+        except Refusal as refusal:
+            self.missing["policy"] = refusal.what
+            return ()
+        except msgspec.DecodeError:
+            self.missing["policy"] = "this release can't read it"
+            return ()
+        return tuple(expectations(self.meant.report, made))[1:]  # the first one is in the summary
+
     def fidelity(self, cells: Sequence[Cell]) -> tuple[Resembled, ...]:
         """Return how near the world model came to what is recorded."""
         if self.plan is None:
@@ -158,6 +197,8 @@ class _Reader:
             for rival in inputs.rivals:
                 yield Origin(what=f"candidate {rival.alias}", name=f"{rival.endpoint} at {rival.base_url}")
             yield Origin(what="rules", name=", ".join(inputs.versions))
+        if self.imported is not None:
+            yield from self.imported.provenance()
         if self.plan is not None:
             judge, world = self.plan.scene.judge, self.plan.scene.world_model
             yield Origin(
@@ -187,7 +228,7 @@ def read(meant: Meant) -> Sheet:
         candidates=_candidates(report),
         report=report,
         summary=(),
-        notes=report.degenerate,
+        notes=(*report.degenerate, *reader.expectations()),
         lines=tuple(_served(line, report, reader.calibration) for line in report.lines),
         tasks=reader.tasks(),
         cells=cells,
@@ -195,15 +236,14 @@ def read(meant: Meant) -> Sheet:
         spent=reader.spent(),
         fidelity=reader.fidelity(cells),
         provenance=tuple(reader.provenance()),
+        evidence=reader.evidence,
         missing=reader.missing,
     )
     return _with_summary(made)
 
 
 def _with_summary(made: Sheet) -> Sheet:
-    from msgspec.structs import replace  # noqa: PLC0415 - its only use
-
-    return replace(made, summary=tuple(summary(made)))
+    return msgspec.structs.replace(made, summary=tuple(summary(made)))
 
 
 def _candidates(report: Report) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class Origin(Fact):
 
 
 class Sheet(Fact):
-    """All of it."""
+    """All of it. ``evidence`` says what was read: cells, imported outcomes, or the report alone where both are gone."""
 
     run: str
     project: str
@@ -173,6 +173,7 @@ class Sheet(Fact):
     spent: tuple[Spent, ...]
     fidelity: tuple[Resembled, ...]
     provenance: tuple[Origin, ...]
+    evidence: Literal["cells", "outcomes", "report"] = "cells"
     scale: int = SCALE
     money: str = "nano-dollars"
     missing: dict[str, str] = msgspec.field(default_factory=dict)

@@ -23,9 +23,9 @@ def summary(sheet: Sheet) -> Iterator[str]:
     if "routed" in lines and "incumbent" in lines:
         yield _quality(sheet, lines["routed"], lines["incumbent"])
         yield _cost(sheet, lines["routed"], lines["incumbent"])
-        yield _passes(lines["routed"], sheet.calibration.missing)
+        yield _passes(lines["routed"], sheet)
     yield from _judge(sheet)
-    yield _exclusions(sheet.report)
+    yield _missing(sheet) if sheet.evidence == "outcomes" else _exclusions(sheet.report)
     yield from _environment(sheet)
 
 
@@ -98,15 +98,18 @@ def _of(report: Report, name: str) -> Difference | None:
     return next((one for one in report.differences if one.name == name), None)
 
 
-def _passes(routed: Served, uncalibrated: str) -> str:
+def _passes(routed: Served, sheet: Sheet) -> str:
     if routed.raw is None:
         return "No routed task counts, so no share of passes is measured."
+    if sheet.evidence == "outcomes":
+        least = score(sheet.report.pass_from)
+        return f"{routed.passed:,} of {routed.counted:,} routed tasks score {least} or more, which counts as a pass."
     said = (
         f"The judge passes {routed.passed:,} of {routed.counted:,} routed tasks"
         f" (95% interval {percents(routed.raw.low, routed.raw.high)})."
     )
     corrected = routed.corrected
-    if uncalibrated:
+    if sheet.calibration.missing:
         return f"{said} How many people would pass isn't known."
     if corrected.value is None:
         return f"{said} How many people would pass isn't known: {corrected.undefined}."
@@ -134,7 +137,7 @@ def _judge(sheet: Sheet) -> Iterator[str]:
             f" {axis.verdict}, that is, {_VERDICTS[axis.verdict]}."
         )
     if sheet.calibration.missing:
-        yield f"The judge's scores are taken at their word: {sheet.calibration.missing}."
+        yield f"Scores are taken at their word: {sheet.calibration.missing}."
 
 
 def _exclusions(report: Report) -> str:
@@ -143,6 +146,14 @@ def _exclusions(report: Report) -> str:
     counts = Counter(one.reason for one in report.exclusions)
     why = _listed([f"{count:,} for {reason.replace('_', ' ')}" for reason, count in sorted(counts.items())])
     return f"{plural(len(report.exclusions), 'held-out rollout')} can't count and lower no mean: {why}."
+
+
+def _missing(sheet: Sheet) -> str:
+    held = [cell for cell in sheet.cells if cell.part == "held-out"]
+    lacking = sum(cell.score is None for cell in held) + sheet.report.tasks * len(sheet.candidates) - len(held)
+    if not lacking:
+        return "No held-out outcome is missing."
+    return f"{plural(lacking, 'held-out outcome')} of the table are missing, and lower no mean."
 
 
 def _environment(sheet: Sheet) -> Iterator[str]:

@@ -9,9 +9,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from commands.main import run
+from commands.render.report_page import report_page
+from commands.reporting.meant import meant
+from commands.reporting.reading import read
 from tests.commands.reading import Journey
 from tests.commands.render.browser import chromium, opened
 
@@ -85,3 +89,20 @@ def test_it_fits_opens_what_is_clicked_and_asks_for_nothing(
     assert seen["picture"] == b"\x89PNG\r\n\x1a\n"
     assert seen["requested"] == [written.as_uri()]
     assert seen["said"] == []
+
+
+async def _widths(path: Path, folder: Path) -> tuple[int, int]:
+    async with opened(folder) as page:
+        await page.show(path, 390)
+        whole = await page.value("document.documentElement.scrollWidth")
+        return whole, await page.value("document.querySelector('.heat').scrollWidth")
+
+
+def test_many_candidates_scroll_within_their_table(journey: Journey, tmp_path: Path) -> None:
+    with meant(journey.root, journey.ids["report"]) as found:
+        sheet = read(found)
+    many = tuple(f"candidate-with-a-long-name-{number}" for number in range(12))
+    path = tmp_path / "wide.html"
+    path.write_text(report_page(msgspec.structs.replace(sheet, candidates=(*sheet.candidates, *many))), "utf-8")
+    whole, inner = asyncio.run(_widths(path, tmp_path / "profile"))
+    assert whole <= 390 < inner

@@ -256,7 +256,11 @@ def test_the_tables_say_what_the_page_says(sheet: Sheet) -> None:
         "Provenance",
     ):
         assert title in titles
-    assert said.count("0.50*") + said.count("excluded*") == len(sheet.report.routed)
+    rows = said[said.index("Held-out cells (*") :].split("\n\n")[0].splitlines()[3:]
+    starred = [[mark.endswith("*") for mark in row.split()[-2:]] for row in rows]
+    held = [task for task in sheet.tasks if task.part == "held-out"]
+    assert starred == [[task.routed == alias for alias in sheet.candidates] for task in held]
+    assert {row.split()[-2].rstrip("*") for row in rows} == {"0.50", "excluded"}
     assert "not measured: no calibration of this judge was approved" in said
 
 

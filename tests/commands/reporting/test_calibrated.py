@@ -15,7 +15,7 @@ from ledger.event import Step
 from ledger.families import judging
 from ledger.families.judging import CalibrationPublished, PublishCalibration
 from ledger.journal import Journal
-from projections.calibration import corrected
+from projections.calibration import Confusion, corrected
 from tests.commands.reading import Journey
 
 
@@ -41,6 +41,16 @@ def test_shares_are_corrected_by_its_counts(sheet: Sheet) -> None:
     counts = sheet.calibration.axes[0].confusion
     for line in sheet.lines:
         assert line.corrected == corrected(line.passed, line.counted, counts)
+
+
+def test_a_correction_takes_the_passes_of_the_cells_that_count(sheet: Sheet) -> None:
+    counts = Confusion(pass_pass=18, pass_fail=2, fail_pass=1, fail_fail=19)
+    axes = (msgspec.structs.replace(sheet.calibration.axes[0], confusion=counts),)
+    known = msgspec.structs.replace(sheet.calibration, axes=axes)
+    line = msgspec.structs.replace(sheet.report.lines[0], passed=3, counted=8)
+    found = corrected_share(line, known, sheet.report)
+    assert found == corrected(3, 8, counts)
+    assert found.value is not None
 
 
 def test_the_judge_s_labelled_items_are_a_part_of_the_spend(sheet: Sheet) -> None:
@@ -73,8 +83,8 @@ def test_one_that_nobody_approved_and_one_of_another_judge_are_passed_over(
     sheet: Sheet, journey: Journey, tmp_path: Path
 ) -> None:
     root = journey.copied(tmp_path)
-    published(root, approved=False)
-    published(root, setup="setup-another", calibration="calibration-another")
+    published(root, approved=False, calibration="calibration-that-nobody-approved")
+    published(root, setup="setup-another", calibration="calibration-another", approved=True)
     assert shown(root, journey).calibration.id == sheet.calibration.id
 
 

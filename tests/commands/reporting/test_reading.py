@@ -180,6 +180,36 @@ def test_an_excluded_cell_has_its_reason_and_the_judge_s_own_words(tmp_path: Pat
     assert "4 held-out rollouts can't count and lower no mean: 4 for judge unreadable." in sheet.summary
 
 
+def test_a_judge_that_was_understood_at_last_is_shown_by_its_last_words(tmp_path: Path) -> None:
+    asked_before: set[str] = set()
+
+    def says(endpoint: Endpoint, question: Question, asked: dict[str, Any]) -> str | None:
+        del asked
+        if endpoint.alias != "judge" or question.digest in asked_before:
+            return None
+        asked_before.add(question.digest)
+        return "let me think"
+
+    world = World(tmp_path / "root", fit=4, held_out=4)
+    world.says = says
+    world.optimize()
+    cell = sheet_of(world).cells[0]
+    (judged,) = cell.judged
+    assert (judged.score, judged.words, judged.problem) == (cell.score, "as planted", "")
+    assert [one.attempt for one in cell.calls if one.role == "judge"] == [0, 1]
+
+
+def test_several_samples_of_a_cell_are_cells_of_their_own(tmp_path: Path) -> None:
+    world = World(tmp_path / "root", fit=4, held_out=4)
+    request = world.request()._replace(samples=2)
+    finished = world.optimize(request)
+    sheet = sheet_of(world)
+    assert len(sheet.cells) == 32
+    assert sorted({cell.sample for cell in sheet.cells}) == [0, 1]
+    assert sheet.report == finished.frozen.report
+    assert {cell.score for cell in sheet.cells} == {one.score for one in finished.outcomes}
+
+
 def test_what_the_rules_answered_is_not_laid_to_the_world_model(tmp_path: Path) -> None:
     def says(endpoint: Endpoint, question: Question, asked: dict[str, Any]) -> dict[str, Any] | None:
         del question
