@@ -350,6 +350,10 @@ def main() -> None:
     # Products here are small: a second BLAS thread would only spin, at four times the CPU time of a replay.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     codecs.register_error("exp-escaped", _escaped)
+    if sys.stdin is None:  # closed: no other file may take its place
+        os.open(os.devnull, os.O_RDONLY)
+    if sys.stderr is None and sys.stdout is not None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="exp-escaped")

@@ -414,6 +414,8 @@ def _create(root: Path, path: Path, origin: str | None, vfs: str | None) -> None
             ignore.chmod(0o600)
         sidecar = Sidecar(path.with_name(LOCK_NAME))
     except OSError as error:
+        if error.errno in store.FULL:
+            raise refusals.NoRoom(root) from error
         raise refusals.JournalUnwritable(root, error.strerror or str(error)) from error
     try:
         with sidecar.held():

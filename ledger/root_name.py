@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from ledger.refusals import RootUnusable
+from ledger.refusals import JournalUnwritable, RootUnusable
 
 _UNUSABLE = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EILSEQ})
 
+_CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR})  # nobody can tell what is there
+
 
 def is_there(root: Path, name: str) -> bool:
-    """Tell whether the root holds a file of that name; RootUnusable when the root's own name can't be used."""
+    """Tell whether the root holds a file of that name; a Refusal when that can't be told."""
     path = root / name
     try:
         str(path).encode()  # SQLite takes names as UTF-8
@@ -21,5 +23,7 @@ def is_there(root: Path, name: str) -> bool:
     except OSError as error:
         if error.errno in _UNUSABLE:
             raise RootUnusable(root, error.strerror or str(error)) from error
+        if error.errno in _CLOSED:
+            raise JournalUnwritable(path, error.strerror or str(error)) from error
         return False
     return True

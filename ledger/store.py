@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NAME = "ledger.db"
 LOCK_NAME = "ledger.lock"  # the sidecar under which it is written
 DISK_ERRORS = (apsw.Error, OSError)
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # what the operating system says of a full disk
 APPLICATION_ID = 0x45585031  # "EXP1"
 FORMAT = 1
 PAGE_BYTES = 16_384
@@ -161,9 +162,7 @@ def _pragma(connection: apsw.Connection, text: str) -> object:
 
 def named(path: Path, error: BaseException) -> Refusal:
     """Return the refusal that says what SQLite or the operating system reported."""
-    if isinstance(error, apsw.FullError) or (
-        isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    ):
+    if isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in FULL):
         return refusals.NoRoom(path)
     if isinstance(error, (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError)):
         return refusals.JournalUnwritable(path, str(error))

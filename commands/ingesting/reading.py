@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
 import io
@@ -115,7 +116,7 @@ def inputs(
     found: dict[str, Input] = {}
     for path in paths:
         if str(path) == STANDARD_INPUT:
-            found.setdefault("", Input("standard input", lambda: sys.stdin.buffer))
+            found.setdefault("", Input("standard input", _standard_input))
         elif os.path.isdir(path):  # noqa: PTH112 - a path with a NUL is no directory, and no error yet
             for one in _below(Path(path), skipped):
                 found.setdefault(os.path.realpath(one), _file(one, str(one.relative_to(path))))
@@ -125,6 +126,12 @@ def inputs(
                 raise InputIsALedger(Path(path))
             found.setdefault(real, _file(Path(path), str(path)))
     return list(found.values())
+
+
+def _standard_input() -> IO[bytes]:
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "it is closed")
+    return sys.stdin.buffer
 
 
 def _file(path: Path, name: str) -> Input:

@@ -63,7 +63,7 @@ def test_an_id_that_is_no_text_is_a_wrong_command_line(command: str, tmp_path: P
         ("verify-checkpoint kept --against", {30, 33, 90}),
         ("diff a", {214}),
         ("import", {243}),
-        ("doctor --root", {1, 90}),
+        ("doctor --root", {1, 33, 90}),
     ],
 )
 def test_a_file_that_none_can_be_is_refused_by_name(command: str, codes: set[int], name: bytes, tmp_path: Path) -> None:
@@ -71,6 +71,21 @@ def test_a_file_that_none_can_be_is_refused_by_name(command: str, codes: set[int
     code, err = shell(f'{EXP} {command} "$1"', tmp_path, name)
     assert code in codes, err
     assert {one.name for one in tmp_path.iterdir()} == {".exp", "kept"}
+
+
+@pytest.mark.parametrize("command", ["config budget", "check", "doctor", "ingest kept --dry-run"])
+def test_a_root_of_which_nobody_can_tell_what_is_in_it_is_refused_by_name(command: str, tmp_path: Path) -> None:
+    shell("echo > kept", tmp_path)
+    code, err = shell(f"{EXP} {command} --root kept/root", tmp_path)
+    assert (code, "Not a directory" in err) == (33, True)
+
+
+def test_closed_inputs_and_errors_stop_nothing_that_does_not_need_them(tmp_path: Path) -> None:
+    assert shell(f"{EXP} config budget 5 2>&- <&-", tmp_path)[0] == 0
+    assert shell(f"{EXP} replay 2>&- <&-", tmp_path)[0] == 0
+    assert shell(f"{EXP} show 999 2>&-", tmp_path)[0] == 108
+    code, err = shell(f"{EXP} ingest - <&-", tmp_path)
+    assert (code, "it is closed" in err) == (41, True)
 
 
 def test_a_lack_of_open_files_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sqlite3
@@ -218,3 +219,14 @@ def test_a_content_that_repeats_itself_far_apart_is_packed_with_a_window_that_se
     _, size, codec, packed = store.pack(bytes(32), block * 3)
     assert (size, codec) == (24_000, "zlib")
     assert len(packed) < 9_000
+
+
+def test_a_disk_that_is_full_before_there_is_a_journal_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(refusals.NoRoom):
+        opened(tmp_path / "root")
