@@ -85,3 +85,4 @@ def test_what_is_left_out_of_a_text_is_counted(text: str, most: int) -> None:
     assert text.endswith(tail)
     assert (left_out == 0) == (len(text) <= most)
     assert len(head) + len(tail) <= most
+    assert not left_out or len(tail) == most // 3
