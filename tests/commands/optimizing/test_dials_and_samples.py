@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +15,8 @@ from commands.optimizing import planning
 from commands.optimizing.planning import Request, Turned
 from commands.optimizing.refusals import TargetUnmet
 from ledger import canonical
+from ledger.families.providers import Endpoint
+from ledger.prompt import Question
 from projections.policy import Price, Tolerance
 from tests.commands.optimizing.planted import PROJECT, World
 
@@ -91,3 +96,22 @@ def test_a_dial_is_given_once(world: World, capsys: pytest.CaptureFixture[str]) 
     words = ["optimize", "router", PROJECT, "--incumbent", "dear", "--root", str(world.root)]
     assert run([*words, "--tolerance", "0.1", "--target-quality", "0.5"]) == 2
     assert "give one of" in capsys.readouterr().err
+
+
+def test_a_fit_task_counts_with_the_mean_of_its_samples(world: World) -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+
+    def says(endpoint: Endpoint, question: Question, asked: dict[str, Any]) -> str | None:
+        del question
+        if endpoint.alias == "judge":
+            final = json.loads(asked["messages"][1]["content"])["evidence"]["final"]
+            return json.dumps({"axes": {"task-success": {"score": int(final[-1]) % 2, "rationale": "by turns"}}})
+        if endpoint.alias in {"cheap", "dear"} and asked["messages"][-1]["role"] == "tool":
+            place = endpoint.alias, asked["messages"][1]["content"]
+            seen[place] += 1
+            return f"through, time {seen[place]}"
+        return None
+
+    world.says = says
+    found = world.optimize(asked(world, samples=2))
+    assert {row.scores for row in found.frozen.policy.rows} == {(500_000, 500_000)}
