@@ -298,6 +298,7 @@ def _show(journal: Journal, plan: Plan, shown: Shown, result: Result) -> None:
     for note in (*frozen.report.degenerate, *words.labels(journal, plan)):
         result.line("degenerate", note)
     showing.show_policy(frozen, result)
+    result.line("run", plan.started.run)
     spend = shown.spend
     result.line("spend", f"{money.usd(spend.settled, 6)} settled, {money.usd(spend.ambiguous, 6)} ambiguous")
     result.line("calls", spend.calls)

@@ -36,6 +36,7 @@ def test_a_replay_prints_every_line_that_the_first_run_is_read_by(
     assert re.search(r"^held-out: routed counted=4 excluded=0 mean=0\.\d{6} low=", out, re.MULTILINE)
     assert f"\npolicy: {finished.frozen.policy.id}\n" in out
     assert f"\nreport: {finished.frozen.report.id}\n" in out
+    assert re.search(r"^run: optimize-[0-9a-f]{32}$", out, re.MULTILINE)
     assert "\nspend: $0.002640 settled, $0.000000 ambiguous\n" in out
     assert "\nretries: 0\n" in out
     assert "\nreplay: verified completed optimization\n" in out
