@@ -21,7 +21,8 @@ def test_a_number_is_the_same_however_it_is_spelled(one: str, other: str) -> Non
 
 
 @pytest.mark.parametrize(("one", "other"), [
-    ("1", "2"), ("1e30", "1e31"), ("9007199254740993.0", "9007199254740992"), ("9007199254740992.0", "9007199254740993"), (str(2**70), str(2**70 + 1)),
+    ("1", "2"), ("1e30", "1e31"), ("9007199254740993.0", "9007199254740992"),
+    ("9007199254740992.0", "9007199254740993"), (str(2**70), str(2**70 + 1)),
     ("1" * 4000, "2" * 4000), ("1", "true"), ("null", "0"),
 ])  # fmt: skip
 def test_other_numbers_are_other_bodies(one: str, other: str) -> None:
