@@ -298,3 +298,15 @@ def test_what_such_a_run_has_no_rollouts_for_is_said_so(folder: Path, capsys: py
     found = said(capsys)
     assert run(["export", found["run"], str(folder / "out.bundle"), *at(folder)]) == 213
     assert "imported outcomes" in capsys.readouterr().err
+
+
+def test_a_fitting_starts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert optimize(folder, "--json") == 0
+    name = said(capsys)["run"]
+    with open_journal(folder / "root", "test", outcomes.FAMILY) as journal:
+        record = journal.find(outcomes.RouterFittingStarted, name)
+        assert record is not None
+        assert isinstance(record.event, outcomes.RouterFittingStarted)
+        command = outcomes.StartFitting(started=record.event)
+        assert outcomes.decide(command, journal.state(outcomes.FAMILY), lambda kind, key: None) == ()
+        assert outcomes.decide(command, outcomes.Outcomes(), lambda kind, key: None) == (record.event,)
