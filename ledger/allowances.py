@@ -40,6 +40,12 @@ class Limits(Fact):
 FREE = Limits()
 
 
+def _exact(amount: NanoUSD) -> str:
+    """Return an amount to the nano-dollar, but for the zeros beyond the cents."""
+    whole, _, part = money.usd(amount, 9).partition(".")
+    return f"{whole}.{part[:2]}{part[2:].rstrip('0')}"
+
+
 def _who(identity: str) -> str:
     return f"the key {identity}" if identity else "all keys together"
 
@@ -58,16 +64,19 @@ class RateExceeded(Refusal, name="gateway-rate-exceeded", exit_code=118):
 class BudgetSpent(Refusal, name="gateway-budget-spent", exit_code=119):
     """The worst case of a request doesn't fit under a budget. ``waiting``: it might, once others are settled."""
 
-    def __init__(
-        self, identity: str, span: Span, budget: NanoUSD, window: Window, resets: int, *, waiting: bool
+    def __init__(  # noqa: PLR0913 - the facts of a window, and what was wanted of it
+        self, identity: str, span: Span, budget: NanoUSD, window: Window, resets: int, *, worst: NanoUSD, waiting: bool
     ) -> None:
         self.resets = resets
         self.waiting = waiting
-        in_flight = f", {money.usd(window.reserved)} reserved for requests in flight" if window.reserved else ""
+        in_flight = f", {_exact(window.reserved)} reserved for requests in flight" if window.reserved else ""
+        back = f"the budget is whole again at {stamp(resets)}"
+        never = f"that is more than the whole budget: ask for fewer output tokens, or raise it; {back}"
         super().__init__(
-            f"{_who(identity)} may spend {money.usd(budget)} a {span}: {money.usd(window.taken)} spent{in_flight}",
+            f"{_who(identity)} may spend {_exact(budget)} a {span}: {_exact(window.taken)} spent{in_flight}, and this"
+            f" request may cost {_exact(worst)}",
             where="the gateway",
-            remedy=f"the budget is whole again at {stamp(resets)}",
+            remedy=never if worst > budget else back,
         )
 
 
@@ -211,6 +220,7 @@ def check_more(account: Account, wanted: Wanted, now: int, identity: str) -> Non
             (limits.budget_per_day if over_day else limits.budget_per_month) or 0,
             Window(),
             now,
+            worst=0,
             waiting=False,
         )
     check_money(account, wanted, identity)
@@ -224,4 +234,4 @@ def _check_rate(window: Window, amount: int, limit: int | None, unit: Unit, iden
 def _check_budget(window: Window, worst: NanoUSD, under: tuple[NanoUSD | None, Span, int], identity: str) -> None:
     budget, span, resets = under
     if budget is not None and window.taken + window.reserved + worst > budget:
-        raise BudgetSpent(identity, span, budget, window, resets, waiting=window.taken + worst <= budget)
+        raise BudgetSpent(identity, span, budget, window, resets, worst=worst, waiting=window.taken + worst <= budget)

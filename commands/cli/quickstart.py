@@ -68,7 +68,7 @@ def _next(root: Path) -> tuple[str, ...]:
         f"exp check --full{where}": "verify every event and every recorded text",
         f"exp run quickstart{where}": f"serve the router; its key is in {root}/gateway/",
         f"exp quickstart{'' if root == OWN_ROOT else where}": "the same again: nothing is asked twice",
-        "exp build PROJECT TRACES --source otlp": "your own traces; README.md has the five minutes in full",
+        "exp build PROJECT TRACES": "your own traces; README.md has the five minutes in full",
     }
     widest = max(map(len, offers))
     return ("", "Try next:", *(f"  {command.ljust(widest)}  {what}" for command, what in offers.items()))

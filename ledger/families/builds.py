@@ -16,7 +16,7 @@ class BuildWanted(Refusal, name="build-wanted", exit_code=40):
         super().__init__(
             "nothing is built for this project; nothing was called",
             where=f"project {project}" + (f"; built are {', '.join(known)}" if known else ""),
-            remedy=f"run `exp build {project} TRACES --source otlp` first",
+            remedy=f"run `exp build {project} TRACES` first",
         )
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger import allowances
 from ledger.allowances import (
     DAY,
     MINUTE,
@@ -200,3 +201,13 @@ def test_an_empty_window_is_of_the_period_that_is_asked_for() -> None:
 def test_stamps_are_what_the_calendar_says() -> None:
     told = datetime.fromtimestamp(NOON / 1_000_000, UTC)
     assert stamp(NOON + 999_999) == told.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_request_beyond_the_whole_budget_is_told_so_to_the_nano_dollar() -> None:
+    alone = allowances.BudgetSpent("alice", "day", 50_000, allowances.Window(), 0, worst=188_000, waiting=False)
+    assert "$0.00005 a day: $0.00 spent, and this request may cost $0.000188" in alone.what
+    assert "more than the whole budget" in alone.remedy
+    later = allowances.BudgetSpent(
+        "alice", "day", 500_000, allowances.Window(1, 400_000), 0, worst=188_000, waiting=False
+    )
+    assert later.remedy.startswith("the budget is whole again")
