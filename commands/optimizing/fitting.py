@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from commands.optimizing import refusals
+from commands.optimizing import planning, refusals
 from commands.optimizing.freezing import JSON, Frozen, measured, notes_on, turned
 from commands.outcome_tables import recorded_rows
 from ledger import canonical, digests
@@ -46,6 +46,7 @@ def checked(state: outcomes.Outcomes, inputs: FitInputs) -> FitInputs:
     gaps += [
         f"candidate {alias} is there twice" for alias in sorted({a for a in candidates if candidates.count(a) > 1})
     ]
+    gaps += planning.report_names(candidates)
     if inputs.incumbent not in candidates:
         gaps.append(f"the incumbent {inputs.incumbent} is no candidate: --candidate {inputs.incumbent}")
     if not inputs.tables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from commands.judging import Judge, read_judge
@@ -137,11 +137,18 @@ def assembled(request: Request, cast: Cast, ceiling: NanoUSD, budgeted: NanoUSD)
     return Plan(request, started, build, scene, embedder, endpoints, parts, ceiling, budgeted)
 
 
+def report_names(candidates: Iterable[str]) -> Iterator[str]:
+    """Say which candidates have the name of a line that every report has."""
+    for alias in sorted({"routed", "incumbent", "oracle"}.intersection(candidates)):
+        yield f"a candidate can't be called {alias}: every report has a line of that name; configure another alias"
+
+
 def _gaps(configured: Providers, build: Build, request: Request) -> Iterator[str]:
     if not request.candidates:
         yield "no candidate: --candidate ALIAS"
     for alias in sorted({alias for alias in request.candidates if request.candidates.count(alias) > 1}):
         yield f"candidate {alias} is there twice: give --candidate {alias} once"
+    yield from report_names(request.candidates)
     known = ", ".join(sorted(configured.models)) or "none"
     for alias in dict.fromkeys((*request.candidates, request.incumbent)):
         model = configured.models.get(alias)

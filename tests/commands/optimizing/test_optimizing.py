@@ -372,6 +372,13 @@ def test_every_gap_is_reported_at_once_with_its_flag(world: World) -> None:
     assert all(word in refused.value.remedy for word in ("cheap is there twice", "nosuch", "embed", "--candidate dear"))
 
 
+@pytest.mark.parametrize("name", ["routed", "incumbent", "oracle"])
+def test_no_candidate_is_called_like_a_line_of_every_report(world: World, name: str) -> None:
+    with pytest.raises(OptimizationGaps) as refused:
+        world.plan(world.request("cheap", name, incumbent="cheap"))
+    assert f"a candidate can't be called {name}" in refused.value.remedy
+
+
 def test_an_incumbent_that_covers_no_fit_task_is_refused_and_nothing_is_frozen(world: World) -> None:
     world.says = lambda endpoint, question, asked: (
         BROKEN if endpoint.alias == "judge" and b"dear at work" in question.body else None
