@@ -14,6 +14,7 @@ SESSION = 10  # spans
 OPEN = 200  # sessions at once, so that a trace's spans are far apart
 NANOSECONDS = 1_700_000_000 * 10**9
 WORDS = 4_096
+RUNS = 3
 
 
 def spans(count: int) -> Iterator[bytes]:
@@ -63,7 +64,8 @@ def _text(trace: str, number: int, words: int) -> str:
 def run(folder: Path, traces: Path, count: int) -> list[Bar]:
     """Import the traces at hand and a synthetic export of so many spans; RuntimeError when one isn't imported."""
     start = _ingested(folder, "--help")
-    known = _ingested(folder, str(traces), "--root", str(folder / "known"))
+    again = (_ingested(folder, str(traces), "--root", str(folder / f"known-{number}")) for number in range(RUNS))
+    known = min(again, key=lambda one: one.cpu)  # the first run may compile modules
     large = folder / "large.jsonl"
     with large.open("wb") as file:
         file.writelines(spans(count))
