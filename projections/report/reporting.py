@@ -342,7 +342,13 @@ class _Compared:
         self.scores: dict[str, NDArray[np.int64]] = {}
         self.costs: dict[str, NDArray[np.int64]] = {}
         self.whole: dict[str, bool] = {}
+        alike: dict[tuple[str, ...], str] = {}  # many settings of the dial serve all tasks alike
         for name, cells in ways.items():
+            first = alike.setdefault(tuple("" if cell is None else cell.alias for cell in cells.values()), name)
+            if first != name:
+                self.scores[name], self.costs[name] = self.scores[first], self.costs[first]
+                self.whole[name] = self.whole[first]
+                continue
             counted = [cell for cell in cells.values() if cell is not None and cell.score is not None]
             self.scores[name] = draws.means(counted, _score)
             self.costs[name] = draws.means(counted, _cost, FINER)
@@ -452,7 +458,8 @@ class _Compared:
         if not self.dials or not all(self.whole[name] for name in (*names, *self.dials)):
             return router, zero
         singles = [(self.costs[name].tolist(), self.scores[name].tolist()) for name in names]
-        dials = [(self.costs[name].tolist(), self.scores[name].tolist()) for name in self.dials]
+        distinct = {id(self.scores[name]): name for name in self.dials}.values()
+        dials = [(self.costs[name].tolist(), self.scores[name].tolist()) for name in distinct]
         for place in range(count):
             single = [(costs[place], scores[place]) for costs, scores in singles]
             reached = [(costs[place], scores[place]) for costs, scores in dials]
