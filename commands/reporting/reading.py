@@ -27,6 +27,7 @@ from ledger.families.outcomes import RouterFittingStarted
 from ledger.families.policies import OptimizationStarted
 from projections import policy
 from projections.calibration import share
+from projections.exact import mean
 from projections.retrieval import retrieval_text
 
 if TYPE_CHECKING:
@@ -260,13 +261,9 @@ def _served(line: Line, report: Report, calibration: Calibrated) -> Served:
         low=line.low,
         high=line.high,
         cost=line.cost,
-        cost_a_task=None if line.cost is None or not report.tasks else _rounded(line.cost, report.tasks),
+        cost_a_task=None if line.cost is None else mean(line.cost, report.tasks),
         calls=line.calls,
         passed=line.passed,
         raw=share(line.passed, line.counted),
         corrected=corrected_share(line, calibration, report),
     )
-
-
-def _rounded(total: int, count: int) -> int:
-    return (2 * total + count) // (2 * count)

@@ -202,7 +202,7 @@ class Pairing(msgspec.Struct):
                 return step, ""
         return next((step for step in fits if result is None or step.observation == result), None), ""
 
-    def _by_parent(self, at: int, span: Span, call: Call, told: bool) -> tuple[Step | None, str]:  # noqa: FBT001
+    def _by_parent(self, at: int, span: Span, call: Call, told: bool) -> tuple[Step | None, str]:  # noqa: FBT001 - a fact
         """Return the action without an id that a run belongs to: below the same span first, and of its arguments."""
         waiting = [
             step

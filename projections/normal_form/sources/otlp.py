@@ -267,7 +267,7 @@ def nanoseconds(span: dict[str, Any], names: Sequence[str]) -> int:
 
 def _scaled(number: Any) -> int:  # noqa: ANN401 - any JSON value
     """Return nanoseconds, whatever unit a number is in: its size tells."""
-    if isinstance(number, list) and len(number) == 2 and all(type(one) is int for one in number):  # noqa: PLR2004
+    if isinstance(number, list) and len(number) == 2 and all(type(one) is int for one in number):  # noqa: PLR2004 - a pair
         return int(number[0]) * 10**9 + int(number[1])  # seconds and nanoseconds, as JavaScript's SDK writes them
     if isinstance(number, float) and abs(number) < 10**30:  # neither NaN nor infinite
         number = Decimal(repr(number))
